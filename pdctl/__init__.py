@@ -1,0 +1,3 @@
+"""pdctl: declarative infrastructure for prefill/decode-disaggregated LLM serving."""
+
+__version__ = "0.1.0"
