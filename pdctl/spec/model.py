@@ -1,0 +1,184 @@
+"""cluster.yaml as types: what the user may write. Defaults that depend on other facts are filled later."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from pdctl.spec.serving import Serving
+from pdctl.spec.values import (
+    AbsolutePath,
+    Address,
+    Count,
+    HostName,
+    Line,
+    Name,
+    Port,
+    Section,
+    Version,
+)
+
+
+class Ssh(Section):
+    """How pdctl and Ansible reach the hosts."""
+
+    user: Line | None = Field(None, description="Login name; default: what ssh would use.")
+    port: Port | None = Field(None, description="SSH port; default: what ssh would use.")
+    key: Line | None = Field(None, description="Private key file; default: agent and ~/.ssh/config.")
+    jump: Line | None = Field(None, description="Jump host, as `user@host:port`.")
+    config: Line | None = Field(
+        None, description="ssh_config file; default ~/.ssh/config. Relative to this file."
+    )
+    known_hosts: Line | None = Field(None, description="known_hosts file; default ~/.ssh/known_hosts.")
+    connection: Literal["ssh", "local"] = Field(
+        "ssh", description="`local` works on this very machine, without ssh."
+    )
+    become: bool = Field(True, description="Use sudo (without a password) for changes.")
+
+
+class Gpus(Section):
+    """The GPUs of a host."""
+
+    count: int = Field(ge=0, le=64, description="How many GPUs the host has.")
+    model: Line | None = Field(None, description="Model as in the table of known GPUs, e.g. `H100-SXM-80GB`.")
+    memory_gib: float | None = Field(
+        None, gt=0, description="Memory of one GPU in GiB, for models not in the table."
+    )
+
+
+def _gpus(value: Any) -> Any:
+    return {"count": value} if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+class Host(Section):
+    """One machine."""
+
+    name: HostName = Field(description="Name used in this file, in plans and in logs.")
+    address: Address | None = Field(None, description="Where ssh and clients reach it; default: its name.")
+    private_address: Address | None = Field(
+        None, description="Address other hosts send KV and requests to; default: `address`."
+    )
+    interface: Line | None = Field(None, description="Network interface of `private_address`, e.g. `eth0`.")
+    gpus: Annotated[Gpus, BeforeValidator(_gpus)] = Field(
+        Gpus(count=0), description="A number, or `{count, model, memory_gib}`."
+    )
+    labels: dict[str, str] = Field({}, description="Free labels; `placement` can select by them.")
+    ssh: Ssh | None = Field(None, description="Overrides the cluster's `ssh` for this host, whole.")
+
+
+class Stack(Section):
+    """Version pins. `base` names a shipped set; single pins override it. All are quoted text."""
+
+    base: Line | None = Field(None, description="A shipped set of pins, e.g. `article-2025`.")
+    driver: Version | None = Field(None, description="NVIDIA driver package version.")
+    driver_package: Line | None = Field(None, description="Driver package name.")
+    fabricmanager: Version | None = Field(None, description="Fabric Manager package version.")
+    cuda: Version | None = Field(None, description="CUDA toolkit component version.")
+    doca_ofed: Version | None = Field(None, description="DOCA-OFED version.")
+    ucx: Version | None = Field(None, description="UCX version, for NIXL built from source.")
+    nixl: Version | None = Field(None, description="NIXL wheel version.")
+    nixl_commit: Version | None = Field(None, description="NIXL git commit, for NIXL built from source.")
+    lmcache: Version | None = Field(None, description="LMCache version.")
+    vllm: Version | None = Field(None, description="vLLM version.")
+    torch: Version | None = Field(None, description="PyTorch version.")
+    python: Version | None = Field(None, description='Python of the serving environment, e.g. "3.12".')
+
+
+def _stack(value: Any) -> Any:
+    return {"base": value} if isinstance(value, str) else value
+
+
+class KvShape(Section):
+    """The part of a model's config.json that sets the size of its KV cache."""
+
+    layers: Count = Field(description="num_hidden_layers.")
+    kv_heads: Count = Field(description="num_key_value_heads.")
+    head_dim: Count = Field(description="head_dim, or hidden_size / num_attention_heads.")
+    bytes_per_value: Literal[1, 2, 4] = Field(2, description="2 for bf16/fp16 KV, 1 for fp8, 4 for float32.")
+    mla: bool = Field(
+        False, description="True for multi-head latent attention (one tensor instead of K and V)."
+    )
+
+
+class Model(Section):
+    """What is served."""
+
+    id: Line = Field(description="Hugging Face id, or the built-in `pdctl/tiny` random-weight model.")
+    path: AbsolutePath | None = Field(None, description="Folder on the hosts; default: loaded by id.")
+    revision: Line | None = Field(None, description="Pinned revision of the weights.")
+    served_name: Line | None = Field(None, description="Name in requests; default: `id`.")
+    max_model_len: int | None = Field(None, ge=16, description="Longest prompt plus answer, tokens.")
+    dtype: Line | None = Field(None, description="Weight dtype; default: the engine's choice.")
+    kv: KvShape | None = Field(None, description="Needed for models that pdctl does not know.")
+
+
+class SimulatorTiming(Section):
+    """What the engine simulator pretends; its numbers mean nothing about real hardware."""
+
+    prefill_tokens_per_s: float = Field(20000.0, gt=0, description="Prefill speed.")
+    itl_ms: float = Field(5.0, ge=0, description="Time per output token, alone.")
+    kv_gib_per_s: float = Field(10.0, gt=0, description="KV transfer speed.")
+    start_s: float = Field(0.0, ge=0, description="Pretended load time.")
+
+
+class Engine(Section):
+    """Which program serves."""
+
+    kind: Literal["vllm", "simulator"] = Field(
+        "vllm", description="`simulator` pretends, for labs and tests."
+    )
+    device: Literal["cuda", "cpu"] = Field("cuda", description="`cpu` runs real vLLM on CPU, for evaluation.")
+    simulator: SimulatorTiming = Field(
+        SimulatorTiming.model_validate({}), description="Timing of the simulator."
+    )
+
+
+def _engine(value: Any) -> Any:
+    return {"kind": value} if isinstance(value, str) else value
+
+
+class Secret(Section):
+    """A secret by reference; its value is read on the controller when a playbook runs, and never kept."""
+
+    from_env: Line | None = Field(None, description="Environment variable of the controller.")
+    from_file: Line | None = Field(None, description="File on the controller.")
+
+
+class Slo(Section):
+    """Targets. A request meets the SLO when it meets all that are given."""
+
+    ttft_ms: float | None = Field(None, gt=0, description="Time to first token.")
+    tpot_ms: float | None = Field(None, gt=0, description="Time per output token after the first.")
+    itl_p99_ms: float | None = Field(None, gt=0, description="99th percentile over all gaps between tokens.")
+    e2el_ms: float | None = Field(None, gt=0, description="End-to-end latency.")
+    attainment: float = Field(0.9, gt=0, le=1, description="Share of requests that must meet it.")
+
+
+class Bench(Section):
+    """Load of `pdctl bench --quick`; absent fields take the preset of the engine."""
+
+    input_len: Count | None = Field(None, description="Prompt tokens.")
+    output_len: Count | None = Field(None, description="Output tokens.")
+    concurrency: Count | None = Field(None, description="Requests in flight.")
+    num_prompts: int | None = Field(None, ge=1, le=100000, description="Requests in all.")
+    seed: int = Field(0, description="Seed of the prompts.")
+
+
+class Cluster(Section):
+    """One serving system on one set of hosts."""
+
+    cluster: Name = Field(description="Name of the cluster: units, folders and records carry it.")
+    ssh: Ssh = Field(Ssh.model_validate({}), description="How the hosts are reached.")
+    hosts: list[Host] = Field(min_length=1, max_length=2000, description="The machines.")
+    stack: Annotated[Stack, BeforeValidator(_stack)] = Field(
+        Stack.model_validate({}), description="Version pins: a name, or a mapping."
+    )
+    engine: Annotated[Engine, BeforeValidator(_engine)] = Field(
+        Engine.model_validate({}), description="vllm (default) or simulator; a name, or a mapping."
+    )
+    model: Model
+    serving: Serving
+    secrets: dict[str, Secret] = Field({}, description="Environment variables of the engines, by reference.")
+    slo: Slo | None = Field(None, description="Service level objective.")
+    bench: Bench = Field(Bench.model_validate({}), description="Defaults of the benchmark.")

@@ -1,0 +1,102 @@
+"""The `serving` section: roles, counts, placement, ports."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from pdctl.spec.values import Count, Environment, HostName, Line, Port, Section, TensorParallel
+
+
+class InstancePorts(Section):
+    """Pinned ports of one instance; absent ones come from the cluster's bases."""
+
+    http: Port | None = Field(None, description="HTTP.")
+    side_channel: list[Port] | None = Field(
+        None, description="NIXL side channel, one per port the engine opens."
+    )
+    init: list[Port] | None = Field(None, description="LMCache init, one per TP rank.")
+    alloc: list[Port] | None = Field(None, description="LMCache alloc, one per TP rank.")
+
+
+class Place(Section):
+    """Where one instance goes."""
+
+    host: HostName = Field(description="Host.")
+    gpus: list[int] | None = Field(None, description="GPU indexes in PCI order, one per TP rank.")
+    ports: InstancePorts = Field(InstancePorts.model_validate({}), description="Pinned ports.")
+
+
+def _place(value: Any) -> Any:
+    return {"host": value} if isinstance(value, str) else value
+
+
+class Pool(Section):
+    """The instances of one role."""
+
+    count: int = Field(1, ge=0, le=512, description="How many.")
+    tensor_parallel: TensorParallel = Field(1, description="GPUs per instance.")
+    hosts: list[HostName] | None = Field(None, description="Hosts it may use, in order; default: all.")
+    labels: dict[str, str] = Field({}, description="Only hosts that carry these labels.")
+    placement: list[Annotated[Place, BeforeValidator(_place)]] | None = Field(
+        None, description="One entry per instance (host, or {host, gpus, ports}); default: chosen by pdctl."
+    )
+    gpu_memory_utilization: float | None = Field(None, gt=0, le=1, description="vLLM's share of GPU memory.")
+    max_num_seqs: Count | None = Field(None, description="Requests an instance works on at once.")
+    max_num_batched_tokens: int | None = Field(None, ge=1, description="Token budget of one step.")
+    extra_args: list[Line] = Field([], description="More engine arguments, word by word.")
+    env: Environment = Field({}, description="More environment variables.")
+
+
+class ProxyPorts(Section):
+    """Ports of the proxy."""
+
+    http: Port = Field(9100, description="Front door.")
+    notification: Port = Field(7500, description="KV-ready notices from the prefillers (LMCache).")
+    metrics: Port = Field(9101, description="Prometheus metrics.")
+
+
+class Proxy(Section):
+    """The front door."""
+
+    host: HostName | None = Field(None, description="Its host; default: the first.")
+    ports: ProxyPorts = Field(ProxyPorts.model_validate({}), description="Its ports.")
+
+
+class BasePorts(Section):
+    """First port of each kind; instance i of a role on a host takes base + i (times TP for rank ports)."""
+
+    prefiller: Port = Field(7100, description="Prefiller HTTP.")
+    decoder: Port = Field(7200, description="Decoder HTTP.")
+    server: Port = Field(7200, description="Aggregated server HTTP.")
+    init: Port = Field(7300, description="LMCache init, one per decoder rank.")
+    alloc: Port = Field(7400, description="LMCache alloc, one per decoder rank.")
+    side_channel: Port = Field(5600, description="NIXL side channel.")
+    internal_api: Port = Field(6000, description="LMCache's internal API (loopback), 1 + TP per instance.")
+    engine: Port = Field(20000, description="vLLM's own sockets (VLLM_PORT), a block of 64 per instance.")
+
+
+class LmcacheTuning(Section):
+    """LMCache settings that both sides share, and the size of the transfer buffers."""
+
+    chunk_size: Count = Field(256, description="Tokens per KV chunk.")
+    buffer_bytes: int | None = Field(None, ge=1, description="Decoder's buffer per rank; default: computed.")
+    prefiller_buffer_bytes: int | None = Field(
+        None, ge=1, description="Prefiller's buffer per rank; default: computed."
+    )
+    hash_seed: Line = Field("0", pattern="^[0-9]{1,10}$", description="PYTHONHASHSEED of every instance.")
+
+
+class Serving(Section):
+    """How the model is served."""
+
+    mode: Literal["disaggregated", "aggregated"] = Field("disaggregated", description="PD, or plain servers.")
+    connector: Literal["lmcache", "nixl"] = Field("lmcache", description="What moves the KV.")
+    prefillers: Pool | None = Field(None, description="Instances that compute the KV of prompts.")
+    decoders: Pool | None = Field(None, description="Instances that generate tokens.")
+    instances: Pool | None = Field(None, description="Aggregated servers.")
+    proxy: Proxy = Field(Proxy.model_validate({}), description="The front door.")
+    ports: BasePorts = Field(BasePorts.model_validate({}), description="Port bases.")
+    lmcache: LmcacheTuning = Field(LmcacheTuning.model_validate({}), description="LMCache settings.")
+    load_timeout_s: int = Field(1800, ge=10, le=86400, description="How long an instance may take to load.")

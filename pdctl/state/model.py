@@ -1,0 +1,185 @@
+"""The kinds of resource a host can hold, and what makes two of them differ.
+
+Fields that take part in comparison say what must be true on the host. Fields marked `compare=False` are
+the means to get there (bytes, sources, arguments): only the desired side has them, and the record does
+not keep them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
+
+
+class Key(NamedTuple):
+    """Where a resource lives and what it is: `("h1", "file:/etc/pdctl/chat/decoder-0.yaml")`."""
+
+    host: str
+    id: str
+
+
+@dataclass(frozen=True)
+class User:
+    """A system user and its group of the same name, without a login shell."""
+
+    name: str
+    home: str
+
+    @property
+    def id(self) -> str:
+        return f"user:{self.name}"
+
+
+@dataclass(frozen=True)
+class Directory:
+    """A directory; `mode` is four octal digits as text."""
+
+    path: str
+    owner: str = "root"
+    group: str = "root"
+    mode: str = "0755"
+
+    @property
+    def id(self) -> str:
+        return f"directory:{self.path}"
+
+
+@dataclass(frozen=True)
+class File:
+    """A file. `digest` is `sha256:...` of its bytes, or `scrypt:...` for a secret (see `state.digest`).
+
+    Desired files carry their bytes in `content`, or `source`: a path inside the bundle, or, for a secret,
+    `secret_env`: (variable, where the controller finds its value) pairs; the values are never held here.
+    """
+
+    path: str
+    digest: str
+    owner: str = "root"
+    group: str = "root"
+    mode: str = "0644"
+    secret: bool = False
+    content: bytes | None = field(default=None, compare=False, repr=False)
+    source: str | None = field(default=None, compare=False)
+    secret_env: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+
+    @property
+    def id(self) -> str:
+        return f"file:{self.path}"
+
+
+@dataclass(frozen=True)
+class Package:
+    """An installed Debian package. `version` None in the desired state means any version will do.
+
+    `deb` names the file inside the bundle it is installed from; None means the host's own repositories.
+    """
+
+    name: str
+    version: str | None = None
+    hold: bool = False
+    deb: str | None = field(default=None, compare=False)
+
+    @property
+    def id(self) -> str:
+        return f"package:{self.name}"
+
+
+@dataclass(frozen=True)
+class Venv:
+    """A Python environment. `digest` is that of its lock; `damage` names files that are not as installed.
+
+    `wheels` are file names inside the bundle; empty means that the pins in `requirements` are resolved by
+    the host's own index.
+    """
+
+    path: str
+    digest: str
+    python: str
+    damage: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    wheels: tuple[str, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def id(self) -> str:
+        return f"venv:{self.path}"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A systemd service and the process behind it.
+
+    `revision` is the digest of everything the process was started from (unit text, config files, runtime);
+    the unit hands it to its process, so the value read from a running process tells whether it is stale.
+    `deviations` says how the running process differs from what its unit asks for (a drop-in, an edited
+    environment, a forgotten daemon-reload). `invocation` is systemd's id of the current run: it tells a
+    restart that happened outside pdctl, and only drift looks at it.
+    """
+
+    name: str
+    enabled: bool = True
+    active: str = "active"
+    revision: str = ""
+    deviations: tuple[str, ...] = ()
+    invocation: str = field(default="", compare=False)
+    instance: str = field(default="", compare=False)
+    role: str = field(default="", compare=False)
+    argv: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    environment: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
+    secret_names: tuple[str, ...] = field(default=(), compare=False)
+    health_url: str = field(default="", compare=False)
+    health_s: int = field(default=0, compare=False)
+
+    @property
+    def id(self) -> str:
+        return f"unit:{self.name}"
+
+
+Resource = User | Directory | File | Package | Venv | Unit
+State = Mapping[Key, Resource]
+
+KINDS: dict[str, type[Resource]] = {
+    "user": User,
+    "directory": Directory,
+    "file": File,
+    "package": Package,
+    "venv": Venv,
+    "unit": Unit,
+}
+
+
+def key_of(host: str, resource: Resource) -> Key:
+    return Key(host, resource.id)
+
+
+def kind_of(resource: Resource) -> str:
+    return resource.id.split(":", 1)[0]
+
+
+def difference(want: Resource, have: Resource) -> tuple[str, ...]:
+    """Which fields of `have` are not as `want` asks, as `mode 0644 -> 0640`; empty when all is well."""
+    return tuple(
+        _words(name, getattr(have, name), getattr(want, name))
+        for name in compared(want)
+        if getattr(want, name) != getattr(have, name, None)
+        and not (isinstance(want, Package) and name == "version" and want.version is None)
+    )
+
+
+def compared(resource: Resource) -> tuple[str, ...]:
+    """The names of the fields that take part in comparison."""
+    return tuple(f.name for f in fields(resource) if f.compare)
+
+
+def _words(name: str, have: Any, want: Any) -> str:
+    if name == "digest":
+        return "content"
+    if name in ("damage", "deviations"):
+        return "; ".join(have) or f"{name} expected"
+    if name == "revision":
+        return "runs with an older configuration"
+    return f"{name} {_plain(have)} -> {_plain(want)}"
+
+
+def _plain(value: Any) -> str:
+    return "yes" if value is True else "no" if value is False else str(value)
