@@ -1,0 +1,1 @@
+"""Facts about models, versions, flags, ports and packages, as tables with their sources."""

@@ -1,0 +1,105 @@
+"""How large the KV of a model is on one rank, and how large the transfer buffers must be.
+
+chunk bytes per rank = layers x 2 (1 for MLA) x chunk_size x max(1, kv_heads // TP) x head_dim x bytes
+(LMCache memory_management.py, pd_backend.py). LMCache before 0.4.3 asserts that the buffer is an exact
+multiple of it, later ones round down; an exact multiple is right under both.
+"""
+
+from __future__ import annotations
+
+import math
+
+from pdctl.errors import SpecError
+from pdctl.knowledge.models import MODELS
+from pdctl.spec.model import Cluster, KvShape
+from pdctl.topology.model import Kv
+
+# A buffer holds at least this many chunks, so that several shorter prompts can be in flight at once.
+LEAST_SLOTS = 256
+
+
+def shape_of(cluster: Cluster) -> KvShape | None:
+    """The model's KV shape: the spec's own, or that of a known model."""
+    if cluster.model.kv is not None:
+        return cluster.model.kv
+    known = MODELS.get(cluster.model.id)
+    if known is None:
+        return None
+    return KvShape.model_validate(
+        {
+            "layers": known.layers,
+            "kv_heads": known.kv_heads,
+            "head_dim": known.head_dim,
+            "bytes_per_value": known.bytes_per_value,
+        }
+    )
+
+
+def max_model_len(cluster: Cluster) -> int | None:
+    known = MODELS.get(cluster.model.id)
+    return cluster.model.max_model_len or (known.max_model_len if known else None)
+
+
+def chunk_bytes(shape: KvShape, tensor_parallel: int, chunk_size: int) -> int:
+    """Bytes of one KV chunk on one rank."""
+    parts = 1 if shape.mla else 2
+    heads = max(1, shape.kv_heads // tensor_parallel)
+    return shape.layers * parts * chunk_size * heads * shape.head_dim * shape.bytes_per_value
+
+
+def size(cluster: Cluster, tensor_parallel: int) -> tuple[Kv | None, list[SpecError]]:
+    """Buffers for LMCache: a whole number of chunks, at least one prompt of max_model_len."""
+    shape, longest = shape_of(cluster), max_model_len(cluster)
+    if shape is None or longest is None:
+        missing = "model.kv" if shape is None else "model.max_model_len"
+        return None, [
+            SpecError(
+                f"pdctl does not know `{cluster.model.id}`, so it needs `{missing}` to size the KV buffers",
+                where="model",
+                hint="copy layers, kv_heads and head_dim from the model's config.json into `model.kv`,"
+                " and give `model.max_model_len`",
+            )
+        ]
+    tuning = cluster.serving.lmcache
+    one = chunk_bytes(shape, tensor_parallel, tuning.chunk_size)
+    prompt = math.ceil(longest / tuning.chunk_size)
+    default = max(LEAST_SLOTS, prompt + 1)
+    errors: list[SpecError] = []
+    slots = _slots("buffer_bytes", tuning.buffer_bytes, one, default, prompt, longest, errors)
+    sender = _slots(
+        "prefiller_buffer_bytes", tuning.prefiller_buffer_bytes, one, slots, prompt, longest, errors
+    )
+    kv = Kv(one // tuning.chunk_size, tuning.chunk_size, one, slots, sender)
+    return kv, errors
+
+
+def _slots(
+    name: str, given: int | None, one: int, default: int, prompt: int, longest: int, errors: list[SpecError]
+) -> int:
+    if given is None:
+        return default
+    where = f"serving.lmcache.{name}"
+    if given % one:
+        low, high = given // one, given // one + 1
+        errors.append(
+            SpecError(
+                f"{given} bytes is {given / one:.2f} KV chunks of {one} bytes; LMCache needs a whole number",
+                where=where,
+                hint=f"use {low * one} ({low} chunks) or {high * one} ({high} chunks), or leave it out",
+            )
+        )
+    elif given // one < prompt:
+        errors.append(
+            SpecError(
+                f"{given} bytes hold {given // one} chunks, but one prompt of model.max_model_len"
+                f" {longest} tokens needs {prompt}: it could never be transferred",
+                where=where,
+                hint=f"use at least {prompt * one}, or lower model.max_model_len",
+            )
+        )
+    return max(1, given // one)
+
+
+def in_flight_tokens(kv: Kv) -> int:
+    """Prompt tokens that fit in a decoder's buffer at once: the bound of what may be in flight."""
+    return kv.slots * kv.chunk_size

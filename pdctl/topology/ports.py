@@ -1,0 +1,97 @@
+"""Every port of every host, from one ledger.
+
+Bases reproduce the article's numbers; an instance's ports depend only on its role and its slot on the
+host, never on how many others there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pdctl.errors import SpecError
+from pdctl.knowledge.versions import SIDE_CHANNEL_PER_INSTANCE, at_least
+from pdctl.spec.model import Cluster
+from pdctl.spec.serving import InstancePorts
+from pdctl.topology.model import Instance, Ports, ProxyPlace, Role
+from pdctl.topology.placement import POOL_FIELD, Placed
+
+# Within one base, decoders begin this far above prefillers: more than 64 GPUs' worth of rank ports.
+DECODER_OFFSET = {"side_channel": 100, "internal_api": 200, "engine": 4096}
+# Ports set aside per instance for vLLM's own sockets: it takes the next free one from VLLM_PORT upward.
+ENGINE_BLOCK = 64
+# Linux' default net.ipv4.ip_local_port_range begins here; client sockets may sit on anything above.
+EPHEMERAL = (32768, 60999)
+
+
+def instance_ports(cluster: Cluster, pins: dict[str, str], item: Placed, tensor_parallel: int) -> Ports:
+    """The ports of one instance; pinned ones win."""
+    base, tp, slot = cluster.serving.ports, tensor_parallel, item.slot
+    pinned = item.pinned.ports if item.pinned else InstancePorts.model_validate({})
+    late = item.role is Role.DECODER
+    lmcache = cluster.serving.mode == "disaggregated" and cluster.serving.connector == "lmcache"
+    nixl = cluster.serving.mode == "disaggregated" and cluster.serving.connector == "nixl"
+    ranks = range(tp)
+
+    def block(first: int, kind: str, size: int) -> tuple[int, ...]:
+        start = first + (DECODER_OFFSET[kind] if late else 0) + slot * size
+        return tuple(range(start, start + size))
+
+    per_instance = at_least(pins["vllm"], SIDE_CHANNEL_PER_INSTANCE)
+    side_size = 1 if per_instance else tp
+    return Ports(
+        http=pinned.http or getattr(base, item.role.value) + slot,
+        side_channel=tuple(pinned.side_channel or block(base.side_channel, "side_channel", side_size))
+        if nixl
+        else (),
+        init=tuple(pinned.init or (base.init + slot * tp + r for r in ranks)) if lmcache and late else (),
+        alloc=tuple(pinned.alloc or (base.alloc + slot * tp + r for r in ranks)) if lmcache and late else (),
+        internal_api=block(base.internal_api, "internal_api", 1 + tp) if lmcache else (),
+        engine=block(base.engine, "engine", ENGINE_BLOCK),
+    )
+
+
+def list_lengths(item: Placed, ports: Ports, tensor_parallel: int) -> list[SpecError]:
+    """Pinned lists must hold one port per TP rank (LMCache indexes them by rank, pd_backend.py)."""
+    where = f"serving.{POOL_FIELD[item.role]}.placement.{item.index}.ports"
+    return [
+        SpecError(
+            f"tensor_parallel {tensor_parallel} needs {tensor_parallel} {name} ports, got {len(given)}",
+            where=f"{where}.{name}",
+            hint=f"list {tensor_parallel} ports, or leave `{name}` out",
+        )
+        for name, given in (("init", ports.init), ("alloc", ports.alloc))
+        if given and len(given) != tensor_parallel
+    ]
+
+
+def conflicts(instances: Iterable[Instance], proxy: ProxyPlace) -> list[SpecError]:
+    """Ports used twice on a host, or beyond 65535; both owners and purposes named."""
+    owners: dict[tuple[str, int], str] = {}
+    errors: list[SpecError] = []
+    for host, owner, where, named in _claims(instances, proxy):
+        for purpose, port in named:
+            claim = f"{owner} ({purpose})"
+            other = owners.setdefault((host, port), claim)
+            if other != claim:
+                errors.append(
+                    SpecError(
+                        f"port {port} on {host} is used by {other} and by {claim}",
+                        where=where,
+                        hint="pin another port, or leave it out and pdctl will choose one",
+                    )
+                )
+            if port > 65535:
+                errors.append(
+                    SpecError(f"port {port} of {claim} is beyond 65535", where=where, hint="lower its base")
+                )
+    return errors
+
+
+def _claims(
+    instances: Iterable[Instance], proxy: ProxyPlace
+) -> Iterable[tuple[str, str, str, list[tuple[str, int]]]]:
+    front = [("http", proxy.http), ("metrics", proxy.metrics)]
+    front += [("notification", proxy.notification)] if proxy.notification else []
+    yield proxy.host, "proxy", "serving.proxy.ports", front
+    for item in instances:
+        yield item.host, item.name, f"serving.{POOL_FIELD[item.role]}", item.ports.named()
