@@ -1,0 +1,1 @@
+"""Running endpoint -> samples -> summary: a small, truthful load on the front door of a cluster."""
