@@ -2,7 +2,7 @@
 
 from pdctl.lab.lab import DISKS, Lab
 from pdctl.lab.machine import missing_tools
-from pdctl.lab.state import Bind
+from pdctl.lab.state import Bind, parse_bind
 from pdctl.lab.status import HostStatus, LabStatus, ServiceStatus
 
-__all__ = ["DISKS", "Bind", "HostStatus", "Lab", "LabStatus", "ServiceStatus", "missing_tools"]
+__all__ = ["DISKS", "Bind", "HostStatus", "Lab", "LabStatus", "ServiceStatus", "missing_tools", "parse_bind"]

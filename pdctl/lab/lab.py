@@ -212,6 +212,9 @@ def _with_mounts(state: LabState, binds: tuple[Bind, ...], disks: tuple[str, ...
     for bind in binds:
         if not Path(bind.source).exists():
             raise LabError(f"cannot show `{bind.source}` in the hosts: it is not there")
+    for target in (*disks, *(bind.target for bind in binds)):
+        if not re.fullmatch(r"(/[\w.+@-]+)+", target):
+            raise LabError(f"`{target}` is not an absolute path to mount on")
     if not state.hosts:
         return replace(state, binds=binds, disks=disks)
     if binds and binds != state.binds:

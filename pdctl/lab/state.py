@@ -73,6 +73,14 @@ class LabState:
         return replace(self, hosts=hosts)
 
 
+def parse_bind(text: str) -> Bind:
+    """`SRC:DST` as on the command line; a relative SRC starts from the current directory."""
+    source, separator, target = text.rpartition(":")
+    if not separator or not source:
+        raise LabError(f"`{text}` is not a bind", hint="write SRC:DST, e.g. ./bundle:/opt/pdctl/bundle")
+    return Bind(str(Path(source).expanduser().resolve()), target)
+
+
 def read_state(path: Path) -> LabState:
     """The recorded state; an empty one where nothing was recorded."""
     if not path.exists():
