@@ -6,7 +6,7 @@ import re
 
 # The default sets: what a stack that pins nothing gets, by engine and device.
 DEFAULT_PINS: dict[tuple[str, str], dict[str, str]] = {
-    # LMCache 0.5.6 wheels are built for torch 2.13, as vLLM 0.27.1 to 0.32.0 want; newest pair without a compiler.
+    # LMCache 0.5.6 wheels are built for torch 2.13, as vLLM 0.27.1 to 0.32.0 want: the newest such pair.
     ("vllm", "cuda"): {
         "vllm": "0.32.0",
         "lmcache": "0.5.6",
@@ -40,13 +40,26 @@ BUFFER_ROUNDED = "0.4.3"
 # after a decoder restart its prefillers must restart too.
 STALE_PEERS_UNTIL = "0.5.6"
 
+# With Python before 3.12 hash(None) depends on memory layout, so the hash must not be Python's own; vLLM
+# offers sha256_cbor by name, LMCache asks vLLM for it (token_database.py, 0.5.6).
+STABLE_HASH = "sha256_cbor"
+STABLE_BUILTIN_HASH_PYTHON = "3.12"
+# Prefix caching on the prefiller: run with 0.5.6 on CPU, whole prompts arrived; unproven before.
+PREFILLER_PREFIX_CACHING = "0.5.0"
+# Chat with kv_transfer_params on the prefill leg: run with 0.5.6 on CPU, text equal to a plain server's.
+CHAT_OVER_LMCACHE = "0.5.0"
+
 # vLLM ---------------------------------------------------------------------------------------------------
 # vLLM 0.11 opens one NIXL side channel per TP rank, later ones one per instance (nixl connector, both trees).
 SIDE_CHANNEL_PER_INSTANCE = "0.12.0"
 # VLLM_NIXL_ABORT_REQUEST_TIMEOUT (seconds) until it became kv_lease_duration in the connector's extra config.
 KV_LEASE_IN_CONFIG = "0.20.0"
+# kv_load_failure_policy in the transfer config (vLLM config/kv_transfer.py); older versions refuse the key.
+KV_LOAD_FAILURE_POLICY = "0.26.0"
+# Distinct producer and consumer roles for NixlConnector; before, its examples run kv_both on either side.
+NIXL_ROLES = "0.20.0"
 # CUDA graphs with LMCacheConnectorV1 are unproven; LMCache's own PD examples run eagerly.
-EAGER_WITH_LMCACHE = True
+EAGER_WITH_LMCACHE_UNTIL = "0.5.6"
 
 
 def at_least(version: str, first: str) -> bool:

@@ -113,7 +113,8 @@ class Unit:
     the unit hands it to its process, so the value read from a running process tells whether it is stale.
     `deviations` says how the running process differs from what its unit asks for (a drop-in, an edited
     environment, a forgotten daemon-reload). `invocation` is systemd's id of the current run: it tells a
-    restart that happened outside pdctl, and only drift looks at it.
+    restart that happened outside pdctl, and only drift looks at it. `inputs` are the ids of the resources
+    the process reads; `restart` is the plan's order to restart although the unit itself looks right.
     """
 
     name: str
@@ -129,6 +130,8 @@ class Unit:
     secret_names: tuple[str, ...] = field(default=(), compare=False)
     health_url: str = field(default="", compare=False)
     health_s: int = field(default=0, compare=False)
+    inputs: tuple[str, ...] = field(default=(), compare=False)
+    restart: bool = field(default=False, compare=False)
 
     @property
     def id(self) -> str:
@@ -161,9 +164,15 @@ def difference(want: Resource, have: Resource) -> tuple[str, ...]:
     return tuple(
         _words(name, getattr(have, name), getattr(want, name))
         for name in compared(want)
-        if getattr(want, name) != getattr(have, name, None)
-        and not (isinstance(want, Package) and name == "version" and want.version is None)
+        if getattr(want, name) != getattr(have, name, None) and not _does_not_count(want, have, name)
     )
+
+
+def _does_not_count(want: Resource, have: Resource, name: str) -> bool:
+    if isinstance(want, Package):
+        return name == "version" and want.version is None
+    # What a process that does not run was started from says nothing.
+    return isinstance(have, Unit) and name == "revision" and not have.revision
 
 
 def compared(resource: Resource) -> tuple[str, ...]:

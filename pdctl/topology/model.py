@@ -29,7 +29,7 @@ class Ports:
     init: tuple[int, ...] = ()
     alloc: tuple[int, ...] = ()
     internal_api: tuple[int, ...] = ()  # the scheduler's, then one per rank; loopback only
-    engine: tuple[int, ...] = ()  # block from which the engine takes its own sockets, in order
+    engine: range = range(0)  # block from which the engine takes its own sockets, in order
 
     def named(self) -> list[tuple[str, int]]:
         """Every single port with its purpose, for the ledger."""

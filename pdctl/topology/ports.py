@@ -46,8 +46,13 @@ def instance_ports(cluster: Cluster, pins: dict[str, str], item: Placed, tensor_
         init=tuple(pinned.init or (base.init + slot * tp + r for r in ranks)) if lmcache and late else (),
         alloc=tuple(pinned.alloc or (base.alloc + slot * tp + r for r in ranks)) if lmcache and late else (),
         internal_api=block(base.internal_api, "internal_api", 1 + tp) if lmcache else (),
-        engine=block(base.engine, "engine", ENGINE_BLOCK),
+        engine=_engine_block(base.engine, late, slot),
     )
+
+
+def _engine_block(base: int, late: bool, slot: int) -> range:
+    first = base + (DECODER_OFFSET["engine"] if late else 0) + slot * ENGINE_BLOCK
+    return range(first, first + ENGINE_BLOCK)
 
 
 def list_lengths(item: Placed, ports: Ports, tensor_parallel: int) -> list[SpecError]:

@@ -1,0 +1,34 @@
+"""Where things lie on a host."""
+
+from __future__ import annotations
+
+PREFIX = "/opt/pdctl"
+BUNDLE = f"{PREFIX}/bundle"
+VENVS = f"{PREFIX}/venvs"
+MODELS = f"{PREFIX}/models"
+CONFIG = "/etc/pdctl"
+STATE = "/var/lib/pdctl"
+CACHE = "/var/cache/pdctl"
+UNITS = "/etc/systemd/system"
+SERVICE_USER = "pdctl"
+
+
+def config_dir(cluster: str) -> str:
+    return f"{CONFIG}/{cluster}"
+
+
+def record_path(cluster: str) -> str:
+    return f"{STATE}/{cluster}/record.json"
+
+
+def unit_name(cluster: str, instance: str) -> str:
+    return f"pdctl-{cluster}-{instance}.service"
+
+
+def unit_path(cluster: str, instance: str) -> str:
+    return f"{UNITS}/{unit_name(cluster, instance)}"
+
+
+def cache_dir(cluster: str, instance: str) -> str:
+    """Made by systemd (`CacheDirectory=`), owned by the service user."""
+    return f"{CACHE}/{cluster}/{instance}"

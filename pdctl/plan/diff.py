@@ -1,0 +1,61 @@
+"""State x State -> changes: the comparison at the heart of diff, apply, verify and destroy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+
+from pdctl.plan.model import Action, Change
+from pdctl.plan.text import file_diff
+from pdctl.state import Key, Resource, State, difference
+
+
+def action(want: Resource | None, have: Resource | None) -> Action | None:
+    """What brings `have` to `want`; None when nothing has to be done."""
+    if want is None:
+        return None if have is None else Action.DELETE
+    if have is None:
+        return Action.CREATE
+    return Action.UPDATE if difference(want, have) else None
+
+
+def diff(
+    desired: State,
+    observed: State,
+    recorded: State,
+    *,
+    contents: Mapping[Key, bytes],
+    found_before: Set[Key] = frozenset(),
+) -> Iterator[Change]:
+    """Every change, in key order. `found_before` existed before pdctl came: they are never deleted."""
+    for key in sorted(desired.keys() | observed.keys() | recorded.keys()):
+        want, have = desired.get(key), observed.get(key)
+        # Recorded, not wanted and not there: only the record has to learn it.
+        what = Action.FORGET if want is None and have is None else action(want, have)
+        if what is None:
+            continue
+        if what is Action.DELETE and key in found_before:
+            what = Action.FORGET
+        yield Change(
+            key=key,
+            action=what,
+            desired=want,
+            observed=have,
+            why=_why(want, have),
+            drift=_is_drift(want, have, recorded.get(key)),
+            text=file_diff(want, have, contents.get(key)),
+        )
+
+
+def _why(want: Resource | None, have: Resource | None) -> tuple[str, ...]:
+    if want is None:
+        return ("no longer in the spec",)
+    if have is None:
+        return ("missing",)
+    return difference(want, have)
+
+
+def _is_drift(want: Resource | None, have: Resource | None, before: Resource | None) -> bool:
+    """It was as wanted when pdctl left it, and is not now."""
+    if want is None or before is None or difference(want, before):
+        return False
+    return have is None or bool(difference(want, have))

@@ -1,0 +1,43 @@
+"""The arrow (topology, desired, observed, recorded) -> Plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+
+from pdctl.plan.diff import diff
+from pdctl.plan.drift import drift
+from pdctl.plan.model import Plan
+from pdctl.plan.restarts import restarts
+from pdctl.plan.steps import steps
+from pdctl.state import Key, State
+from pdctl.topology.model import Topology
+
+
+def make_plan(
+    topology: Topology,
+    desired: State,
+    observed: State,
+    recorded: State,
+    *,
+    contents: Mapping[Key, bytes] | None = None,
+    found_before: Set[Key] = frozenset(),
+    unreachable: Mapping[str, str] | None = None,
+) -> Plan:
+    """What has to be done on the hosts that could be looked at.
+
+    `contents` are the bytes of files as they are now, for text diffs; `found_before` the keys that existed
+    before pdctl came; `unreachable` the hosts left out, with the reason.
+    """
+    away = unreachable or {}
+    wanted = {key: resource for key, resource in desired.items() if key.host not in away}
+    changes = tuple(diff(wanted, observed, recorded, contents=contents or {}, found_before=found_before))
+    drifted = tuple(drift(recorded, observed))
+    again = tuple(restarts(topology, wanted, observed, recorded, changes))
+    return Plan(
+        cluster=topology.cluster,
+        changes=changes,
+        drift=drifted,
+        restarts=again,
+        steps=steps(changes, again, drifted, wanted),
+        unreachable=dict(away),
+    )

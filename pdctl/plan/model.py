@@ -1,0 +1,78 @@
+"""The plan as values: what changes, what drifted, what restarts, in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pdctl.state import Key, Resource
+
+
+class Action(StrEnum):
+    """What happens to a resource; the value is the symbol it is printed with."""
+
+    CREATE = "+"
+    UPDATE = "~"
+    DELETE = "-"
+    FORGET = "="  # leaves the record but stays on the host: it was there before pdctl
+
+
+@dataclass(frozen=True)
+class Change:
+    """One resource that is not as the spec wants it. `drift`: it once was, and changed outside pdctl."""
+
+    key: Key
+    action: Action
+    desired: Resource | None
+    observed: Resource | None
+    why: tuple[str, ...]
+    drift: bool = False
+    text: tuple[str, ...] = ()  # unified diff of a file, secrets masked
+
+
+@dataclass(frozen=True)
+class Drift:
+    """One recorded resource that is no longer as pdctl left it."""
+
+    key: Key
+    recorded: Resource
+    observed: Resource | None
+    what: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Restart:
+    """A running process that will be restarted, and why."""
+
+    host: str
+    unit: str
+    instance: str
+    causes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """Changes applied together. `keys` name them; a gate (health) ends a role's step."""
+
+    name: str
+    title: str
+    keys: tuple[Key, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    cluster: str
+    changes: tuple[Change, ...]
+    drift: tuple[Drift, ...]
+    restarts: tuple[Restart, ...]
+    steps: tuple[Step, ...]
+    unreachable: Mapping[str, str]  # host -> why it could not be looked at
+
+    @property
+    def empty(self) -> bool:
+        """Nothing to change and nothing that only the record would have to learn."""
+        return not self.changes and not self.drift
+
+    def change(self, key: Key) -> Change | None:
+        return next((c for c in self.changes if c.key == key), None)

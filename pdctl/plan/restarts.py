@@ -1,0 +1,87 @@
+"""Which running processes a plan restarts, and because of what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pdctl.knowledge import versions
+from pdctl.knowledge.versions import at_least
+from pdctl.plan.drift import restarted_outside
+from pdctl.plan.model import Change, Restart
+from pdctl.state import Key, State, Unit
+from pdctl.topology.model import Role, Topology
+
+
+def restarts(
+    topology: Topology, desired: State, observed: State, recorded: State, changes: Sequence[Change]
+) -> list[Restart]:
+    """Restarts in key order: stale processes first, then prefillers whose decoder restarts or restarted."""
+    own = dict(_stale(desired, observed, recorded, changes))
+    peers = _lost_decoders(topology, desired, observed, recorded, own)
+    found = []
+    for key, unit in _units(desired):
+        now = observed.get(key)
+        running = isinstance(now, Unit) and now.active == "active"
+        causes = own.get(key, ()) or (peers if unit.role == Role.PREFILLER and running else ())
+        if causes:
+            found.append(Restart(key.host, unit.name, unit.instance, causes))
+    return found
+
+
+def stale_peers(topology: Topology) -> bool:
+    """Whether prefillers keep a decoder's old addresses for ever, so that they must restart after it."""
+    lmcache = topology.spec.serving.connector == "lmcache" and topology.spec.serving.mode == "disaggregated"
+    real = topology.spec.engine.kind == "vllm"
+    return lmcache and real and at_least(versions.STALE_PEERS_UNTIL, topology.pins["lmcache"])
+
+
+def _units(state: State) -> Iterator[tuple[Key, Unit]]:
+    for key, resource in sorted(state.items()):
+        if isinstance(resource, Unit):
+            yield key, resource
+
+
+def _stale(
+    desired: State, observed: State, recorded: State, changes: Sequence[Change]
+) -> Iterator[tuple[Key, tuple[str, ...]]]:
+    """Running units whose process is not the one that the desired files would start."""
+    changed = {change.key: change for change in changes}
+    for key, unit in _units(desired):
+        now = observed.get(key)
+        if not isinstance(now, Unit) or now.active != "active":
+            continue
+        inputs = [changed[k] for k in (Key(key.host, i) for i in unit.inputs) if k in changed]
+        if now.revision != unit.revision:
+            named = tuple(f"{_label(change)}" for change in inputs)
+            yield key, named or ("runs with an older configuration",)
+        elif now.deviations:
+            yield key, now.deviations
+        elif restarted_outside(recorded.get(key), now) and any(c.drift for c in inputs):
+            yield key, tuple(f"was started with the edited {_label(c)}" for c in inputs if c.drift)
+
+
+def _lost_decoders(
+    topology: Topology,
+    desired: State,
+    observed: State,
+    recorded: State,
+    own: dict[Key, tuple[str, ...]],
+) -> tuple[str, ...]:
+    """Why prefillers hold stale peers: decoders that restart now, or were started since the last apply."""
+    if not stale_peers(topology):
+        return ()
+    causes = []
+    for key, unit in _units(desired):
+        if unit.role != Role.DECODER or key not in recorded:
+            continue
+        now = observed.get(key)
+        running = isinstance(now, Unit) and now.active == "active"
+        if key in own or not running:
+            causes.append(f"its peer {unit.instance} restarts, and LMCache never renews a peer")
+        elif restarted_outside(recorded[key], now):
+            causes.append(f"its peer {unit.instance} was restarted, and LMCache never renews a peer")
+    return tuple(causes)
+
+
+def _label(change: Change) -> str:
+    return change.key.id.split(":", 1)[1]

@@ -1,0 +1,41 @@
+"""What changes inside a file, line by line, with everything that could be a secret masked."""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+from pdctl.state import File, Resource
+
+# Names whose value is masked, and values that look like a token whatever their name.
+SECRET_NAME = re.compile(
+    r"(?i)\b(\w*(?:token|secret|password|passwd|api_?key|credential)\w*)(\s*[=:]\s*)(\S.*)"
+)
+SECRET_VALUE = re.compile(r"\b(?:hf_|sk-|ghp_|glpat-)[A-Za-z0-9_-]{6,}")
+MASK = "***"
+LONGEST = 400  # lines of diff per file
+
+
+def file_diff(want: Resource | None, have: Resource | None, content: bytes | None) -> tuple[str, ...]:
+    """Unified diff lines from what is on the host to what is wanted; empty for other kinds and binaries."""
+    if not isinstance(want, File):
+        return ()
+    if want.secret:
+        return tuple(f"{name}: {MASK} -> {MASK}" for name, _ in want.secret_env)
+    if want.content is None or have is None or content is None:
+        return ()
+    try:
+        before, after = content.decode(), want.content.decode()
+    except UnicodeDecodeError:
+        return ("binary file differs",)
+    lines = list(
+        difflib.unified_diff(
+            before.splitlines(), after.splitlines(), "on the host", "wanted", lineterm="", n=2
+        )
+    )
+    return tuple(mask(line) for line in lines[:LONGEST])
+
+
+def mask(line: str) -> str:
+    """The line with values of secret-like names, and values that look like tokens, replaced."""
+    return SECRET_VALUE.sub(MASK, SECRET_NAME.sub(rf"\1\2{MASK}", line))
