@@ -157,10 +157,9 @@ def serve(
 def down(
     purge: Annotated[bool, typer.Option("--purge", help="Drop the base tree from the cache too.")] = False,
     directory: Directory = HERE,
-    cache: Cache = None,
 ) -> None:
     """End every process of the lab and remove all that it made."""
-    _lab(directory, cache).down(purge)
+    _lab(directory).down(purge)
 
 
 def _lab(directory: Path, cache: Path | None = None) -> Lab:

@@ -70,6 +70,7 @@ class Lab:
             state = _with_mounts(state, tuple(binds), tuple(disks)).with_new_hosts(names)
             write_state(self.paths.state, state)
             wanted = self._boot(state, names)
+            network.plug(self.paths, wanted, "up")
             hosts.wait_for_ssh(self.paths, wanted, timeout)
         return self.status()
 
@@ -101,10 +102,11 @@ class Lab:
 
     def cut(self, name: str) -> None:
         """Unplug the host's network cable."""
-        network.plug(self.paths, self._host(name), "down")
+        network.plug(self.paths, [self._host(name)], "down")
 
     def uncut(self, name: str) -> None:
-        network.plug(self.paths, self._host(name), "up")
+        """Plug the host's network cable in again."""
+        network.plug(self.paths, [self._host(name)], "up")
 
     def poweroff(self, name: str) -> None:
         """Pull the host's power."""
@@ -148,7 +150,7 @@ class Lab:
         """End every process and remove every trace; `purge` drops the base tree from the cache too."""
         if self.paths.directory.is_dir():
             require_machine()
-            removal.remove(self.paths, self.cache if purge else None, self._waiting)
+            removal.remove(self.paths, purge, self._waiting)
 
     def __enter__(self) -> Lab:
         return self
@@ -177,6 +179,9 @@ class Lab:
     def _choose_tree(self, state: LabState, spec: TreeSpec, force: bool = False) -> LabState:
         if state.hosts:
             raise LabError("the lab has hosts, and they keep their base tree", hint="pdctl lab down first")
+        state = self._record(
+            replace(state, cache=str(self.cache))
+        )  # `down` cleans up there after a killed build
         tree = ready_tree(spec, self.cache, self.paths.lab_id, force=force, report=self.report)
         return self._record(replace(state, tree=str(tree)))
 

@@ -64,9 +64,9 @@ def _share(change: dict[str, int]) -> None:
         hosts = {lab: count for lab, count in {**data["hosts"], **change}.items() if count}
         original = data["found"] if found == data["set"] else found  # somebody else's change wins
         value = original + WATCHES_PER_HOST * sum(hosts.values())
+        if hosts:  # recorded before it is set: whoever comes after a kill in between still finds the original
+            file.write_text(json.dumps({"found": original, "set": value, "hosts": hosts}))
         if value != found:
             WATCHES.write_text(str(value))
-        if hosts:
-            file.write_text(json.dumps({"found": original, "set": value, "hosts": hosts}))
-        else:
+        if not hosts:
             shutil.rmtree(SHARED)

@@ -30,7 +30,7 @@ def is_lower_layer(path: Path, mountinfo: str | None = None) -> bool:
 
 def unmount_under(path: Path) -> None:
     for mount in mounts_under(path):
-        run("umount", mount)
+        run("umount", mount, hint=f"see who uses it: fuser -vm {mount}")
 
 
 def _plain(field: str) -> str:

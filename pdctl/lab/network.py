@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
-from pdctl.lab.mounts import is_mounted
+from pdctl.errors import LabError
+from pdctl.lab.mounts import is_mounted, unmount_under
 from pdctl.lab.paths import LabPaths
 from pdctl.lab.processes import run
 from pdctl.lab.state import GATEWAY, Host
@@ -19,26 +21,32 @@ BRIDGE = "br0"
 
 
 def wire(paths: LabPaths, hosts: Sequence[Host]) -> None:
-    """Make what is missing of the bridge and of each host's cable."""
-    if _make_namespace(paths.lab_netns):
+    """Make what is missing of the bridge and of each host's cable; what was left half-made is made again."""
+    if not _mark(paths.lab_netns).exists():
+        _new_namespace(paths.lab_netns)
         setup = f"link set lo up\nlink add {BRIDGE} type bridge\naddr add {GATEWAY}/24 dev {BRIDGE}\n"
         _ip(paths.lab_netns, setup + f"link set {BRIDGE} up\n")
-    for host in hosts:
-        _make_namespace(paths.netns(host.name))
-    present = set(plugged(paths))
-    new = [host for host in hosts if cable(host) not in present]
+        _mark(paths.lab_netns).touch()
+    new = [host for host in hosts if not _mark(paths.netns(host.name)).exists()]
+    half_made = plugged(paths).keys() & {cable(host) for host in new}
+    _ip(paths.lab_netns, "".join(f"link del {name}\n" for name in half_made))
+    for host in new:
+        _new_namespace(paths.netns(host.name))
     _ip(paths.lab_netns, "".join(_cable_setup(paths, host) for host in new))
     for host in new:
         _ip(
             paths.netns(host.name),
-            f"link set lo up\naddr replace {host.address}/24 dev eth0\n"
-            f"link set eth0 up\nroute replace default via {GATEWAY}\n",
+            f"link set lo up\naddr add {host.address}/24 dev eth0\n"
+            f"link set eth0 up\nroute add default via {GATEWAY}\n",
         )
+        _mark(paths.netns(host.name)).touch()
 
 
-def plug(paths: LabPaths, host: Host, state: str) -> None:
-    """Set the host's cable `up` or `down`."""
-    _ip(paths.lab_netns, f"link set {cable(host)} {state}\n")
+def plug(paths: LabPaths, hosts: Sequence[Host], state: Literal["up", "down"]) -> None:
+    """Set the cables of `hosts` up or down."""
+    if not is_mounted(paths.lab_netns):
+        raise LabError(f"the lab in {paths.directory} is not up", hint="pdctl lab up")
+    _ip(paths.lab_netns, "".join(f"link set {cable(host)} {state}\n" for host in hosts))
 
 
 def plugged(paths: LabPaths) -> dict[str, bool]:
@@ -62,14 +70,17 @@ def _cable_setup(paths: LabPaths, host: Host) -> str:
     return f"link add {name} type veth {peer}\nlink set {name} master {BRIDGE}\nlink set {name} up\n"
 
 
-def _make_namespace(path: Path) -> bool:
-    """Whether the namespace had to be made."""
-    if is_mounted(path):
-        return False
+def _new_namespace(path: Path) -> None:
+    """An empty network namespace, kept alive by a mount on the file `path`."""
+    unmount_under(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
     run("unshare", f"--net={path}", "true")
-    return True
+
+
+def _mark(netns: Path) -> Path:
+    """There once the namespace is wired completely."""
+    return netns.with_suffix(".wired")
 
 
 def _ip(netns: Path, batch: str) -> None:

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+from pdctl.errors import LabError
 from pdctl.lab import cgroup
 from pdctl.lab.locking import locked
 from pdctl.lab.machine import release_watches
@@ -15,17 +16,17 @@ from pdctl.lab.mounts import unmount_under
 from pdctl.lab.paths import LabPaths
 from pdctl.lab.processes import alive
 from pdctl.lab.state import LabState, read_state
-from pdctl.lab.tree import remove_tree
+from pdctl.lab.tree import remove_half_built, remove_tree
 
 NSPAWN_RUN = Path(
     "/run/systemd/nspawn"
 )  # nspawn leaves an empty directory per machine in two places below it
 
 
-def remove(paths: LabPaths, purge_cache: Path | None, waiting: Callable[[], None]) -> None:
+def remove(paths: LabPaths, purge: bool, waiting: Callable[[], None]) -> None:
     """Remove everything that carries the lab's id or lies in its directory, whatever the state says."""
     with locked(paths.lock, waiting):
-        state = read_state(paths.state)
+        state = _state_if_readable(paths)
         cgroup.end(cgroup.lab_group(paths.lab_id))
         _end_recorded(state)
         unmount_under(paths.memory)
@@ -33,9 +34,19 @@ def remove(paths: LabPaths, purge_cache: Path | None, waiting: Callable[[], None
         for kind in ("propagate", "unix-export"):
             for left in NSPAWN_RUN.joinpath(kind).glob(f"{paths.lab_id}-*"):
                 shutil.rmtree(left)
-        if purge_cache and state.tree:
-            remove_tree(Path(state.tree), purge_cache)
+        if state.cache:
+            remove_half_built(Path(state.cache), paths.lab_id)
+        if purge and state.cache and state.tree:
+            remove_tree(Path(state.tree), Path(state.cache))
         _remove_files(paths)
+
+
+def _state_if_readable(paths: LabPaths) -> LabState:
+    """Damaged, or of another version: the lab's id and directory still name what there is to remove."""
+    try:
+        return read_state(paths.state)
+    except LabError:
+        return LabState()
 
 
 def _end_recorded(state: LabState) -> None:

@@ -16,8 +16,9 @@ USER = "ops"
 
 
 def make_key(path: Path, comment: str) -> None:
-    """An ed25519 key pair, unless there is one."""
-    if not path.exists():
+    """An ed25519 key pair, unless there is one; ssh-keygen writes the public half last."""
+    if not path.with_suffix(".pub").exists():
+        path.unlink(missing_ok=True)
         run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", path)
 
 

@@ -47,6 +47,7 @@ class Service:
 
 @dataclass(frozen=True)
 class LabState:
+    cache: str | None = None
     tree: str | None = None
     binds: tuple[Bind, ...] = ()
     disks: tuple[str, ...] = ()
@@ -88,6 +89,7 @@ def read_state(path: Path) -> LabState:
     try:
         data = json.loads(path.read_text())
         return LabState(
+            cache=data["cache"],
             tree=data["tree"],
             binds=tuple(Bind(**bind) for bind in data["binds"]),
             disks=tuple(data["disks"]),
@@ -98,7 +100,7 @@ def read_state(path: Path) -> LabState:
         )
     except (ValueError, KeyError, TypeError) as error:
         raise LabError(
-            f"`{path}` is not the state of a lab: {error!r}", hint="remove it, then run `pdctl lab down`"
+            f"`{path}` is not the state of a lab: {error!r}", hint="pdctl lab down, then pdctl lab up"
         ) from error
 
 

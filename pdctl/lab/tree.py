@@ -67,9 +67,14 @@ def ready_tree(
         target.parent.mkdir(exist_ok=True)
         built.rename(target)
         shutil.rmtree(built.parent)
-        for old in kept:
-            _remove_unused(old)
+        _remove_older(spec, cache, target)
     return target
+
+
+def remove_half_built(cache: Path, lab_id: str) -> None:
+    """What a killed build left; the tmpfs it worked in went with its processes."""
+    if _work(cache, lab_id).exists():
+        shutil.rmtree(_work(cache, lab_id))
 
 
 def remove_tree(tree: Path, cache: Path) -> None:
@@ -111,29 +116,44 @@ def mirror(suite: str, targets: str | None = None, os_release: str | None = None
 
 def _build(spec: TreeSpec, cache: Path, lab_id: str) -> Path:
     """Build in a directory of the cache, inside the lab's cgroup so that `down` can end it too."""
-    work = cache / "building"
-    shutil.rmtree(work, ignore_errors=True)  # left by a build that was killed; its tmpfs went with it
+    group = cgroup.lab_group(lab_id) / "build"
+    cgroup.end(group)  # a build whose pdctl was killed may still run
+    remove_half_built(cache, lab_id)
+    group.mkdir(parents=True)
+    work = _work(cache, lab_id)
     work.mkdir()
     (work / "files.tar").write_bytes(archive(spec.looks_like))
-    group = cgroup.lab_group(lab_id) / "build"
-    group.mkdir(parents=True, exist_ok=True)
     try:
         run(
             "unshare", "--mount", "sh", "-ec", BUILD, "build",
             group, work, mirror(spec.suite), spec.suite, ",".join(PACKAGES), SCRIPT,
             hint=f"is `{spec.suite}` in the machine's archive? choose another: `pdctl lab build --suite`",
         )  # fmt: skip
-    except BaseException:
+    except BaseException:  # Ctrl-C too
         cgroup.end(group)
-        shutil.rmtree(work)
+        remove_half_built(cache, lab_id)
         raise
     cgroup.end(group)
     return work / "tree"
 
 
+def _work(cache: Path, lab_id: str) -> Path:
+    return cache / f"building-{lab_id}"
+
+
 def _generations(directory: Path) -> list[Path]:
     """Complete trees of one key, oldest first."""
     return sorted(directory.iterdir(), key=lambda path: int(path.name)) if directory.is_dir() else []
+
+
+def _remove_older(spec: TreeSpec, cache: Path, newest: Path) -> None:
+    """Trees of the same suite and look that this one replaces, also those of another version of pdctl."""
+    for directory in cache.glob(f"{spec.suite}-{spec.looks_like}-*"):
+        for tree in _generations(directory):
+            if tree != newest:
+                _remove_unused(tree)
+        if not any(directory.iterdir()):
+            directory.rmdir()
 
 
 def _remove_unused(tree: Path) -> None:
