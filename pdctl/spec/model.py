@@ -10,27 +10,34 @@ from pdctl.spec.serving import Serving
 from pdctl.spec.values import (
     AbsolutePath,
     Address,
-    Count,
+    EnvName,
+    FileName,
     HostName,
+    Labels,
     Line,
+    ModelId,
     Name,
+    Package,
     Port,
+    Positive,
     Section,
     Version,
+    Word,
+    optional,
 )
 
 
 class Ssh(Section):
     """How pdctl and Ansible reach the hosts."""
 
-    user: Line | None = Field(None, description="Login name; default: what ssh would use.")
+    user: Word | None = Field(None, description="Login name; default: what ssh would use.")
     port: Port | None = Field(None, description="SSH port; default: what ssh would use.")
-    key: Line | None = Field(None, description="Private key file; default: agent and ~/.ssh/config.")
-    jump: Line | None = Field(None, description="Jump host, as `user@host:port`.")
-    config: Line | None = Field(
+    key: FileName | None = Field(None, description="Private key file; default: agent and ~/.ssh/config.")
+    jump: Word | None = Field(None, description="Jump host, as `user@host:port`.")
+    config: FileName | None = Field(
         None, description="ssh_config file; default ~/.ssh/config. Relative to this file."
     )
-    known_hosts: Line | None = Field(None, description="known_hosts file; default ~/.ssh/known_hosts.")
+    known_hosts: FileName | None = Field(None, description="known_hosts file; default ~/.ssh/known_hosts.")
     connection: Literal["ssh", "local"] = Field(
         "ssh", description="`local` works on this very machine, without ssh."
     )
@@ -59,20 +66,20 @@ class Host(Section):
     private_address: Address | None = Field(
         None, description="Address other hosts send KV and requests to; default: `address`."
     )
-    interface: Line | None = Field(None, description="Network interface of `private_address`, e.g. `eth0`.")
-    gpus: Annotated[Gpus, BeforeValidator(_gpus)] = Field(
-        Gpus(count=0), description="A number, or `{count, model, memory_gib}`."
+    interface: Word | None = Field(None, description="Network interface of `private_address`, e.g. `eth0`.")
+    gpus: Annotated[Gpus, BeforeValidator(_gpus)] = optional(
+        "A number, or `{count, model, memory_gib}`.", count=0
     )
-    labels: dict[str, str] = Field({}, description="Free labels; `placement` can select by them.")
+    labels: Labels = Field({}, description="Free labels; a pool can select hosts by them.")
     ssh: Ssh | None = Field(None, description="Overrides the cluster's `ssh` for this host, whole.")
 
 
 class Stack(Section):
     """Version pins. `base` names a shipped set; single pins override it. All are quoted text."""
 
-    base: Line | None = Field(None, description="A shipped set of pins, e.g. `article-2025`.")
+    base: Word | None = Field(None, description="A shipped set of pins, e.g. `article-2025`.")
     driver: Version | None = Field(None, description="NVIDIA driver package version.")
-    driver_package: Line | None = Field(None, description="Driver package name.")
+    driver_package: Package | None = Field(None, description="Driver package name.")
     fabricmanager: Version | None = Field(None, description="Fabric Manager package version.")
     cuda: Version | None = Field(None, description="CUDA toolkit component version.")
     doca_ofed: Version | None = Field(None, description="DOCA-OFED version.")
@@ -92,9 +99,9 @@ def _stack(value: Any) -> Any:
 class KvShape(Section):
     """The part of a model's config.json that sets the size of its KV cache."""
 
-    layers: Count = Field(description="num_hidden_layers.")
-    kv_heads: Count = Field(description="num_key_value_heads.")
-    head_dim: Count = Field(description="head_dim, or hidden_size / num_attention_heads.")
+    layers: Positive = Field(description="num_hidden_layers.")
+    kv_heads: Positive = Field(description="num_key_value_heads.")
+    head_dim: Positive = Field(description="head_dim, or hidden_size / num_attention_heads.")
     bytes_per_value: Literal[1, 2, 4] = Field(2, description="2 for bf16/fp16 KV, 1 for fp8, 4 for float32.")
     mla: bool = Field(
         False, description="True for multi-head latent attention (one tensor instead of K and V)."
@@ -104,12 +111,12 @@ class KvShape(Section):
 class Model(Section):
     """What is served."""
 
-    id: Line = Field(description="Hugging Face id, or the built-in `pdctl/tiny` random-weight model.")
+    id: ModelId = Field(description="Hugging Face id, or the built-in `pdctl/tiny` random-weight model.")
     path: AbsolutePath | None = Field(None, description="Folder on the hosts; default: loaded by id.")
-    revision: Line | None = Field(None, description="Pinned revision of the weights.")
-    served_name: Line | None = Field(None, description="Name in requests; default: `id`.")
+    revision: Word | None = Field(None, description="Pinned revision of the weights.")
+    served_name: Word | None = Field(None, description="Name in requests; default: `id`.")
     max_model_len: int | None = Field(None, ge=16, description="Longest prompt plus answer, tokens.")
-    dtype: Line | None = Field(None, description="Weight dtype; default: the engine's choice.")
+    dtype: Word | None = Field(None, description="Weight dtype; default: the engine's choice.")
     kv: KvShape | None = Field(None, description="Needed for models that pdctl does not know.")
 
 
@@ -129,9 +136,7 @@ class Engine(Section):
         "vllm", description="`simulator` pretends, for labs and tests."
     )
     device: Literal["cuda", "cpu"] = Field("cuda", description="`cpu` runs real vLLM on CPU, for evaluation.")
-    simulator: SimulatorTiming = Field(
-        SimulatorTiming.model_validate({}), description="Timing of the simulator."
-    )
+    simulator: SimulatorTiming = optional("Timing of the simulator.")
 
 
 def _engine(value: Any) -> Any:
@@ -141,8 +146,8 @@ def _engine(value: Any) -> Any:
 class Secret(Section):
     """A secret by reference; its value is read on the controller when a playbook runs, and never kept."""
 
-    from_env: Line | None = Field(None, description="Environment variable of the controller.")
-    from_file: Line | None = Field(None, description="File on the controller.")
+    from_env: EnvName | None = Field(None, description="Environment variable of the controller.")
+    from_file: FileName | None = Field(None, description="File on the controller.")
 
 
 class Slo(Section):
@@ -158,9 +163,9 @@ class Slo(Section):
 class Bench(Section):
     """Load of `pdctl bench --quick`; absent fields take the preset of the engine."""
 
-    input_len: Count | None = Field(None, description="Prompt tokens.")
-    output_len: Count | None = Field(None, description="Output tokens.")
-    concurrency: Count | None = Field(None, description="Requests in flight.")
+    input_len: Positive | None = Field(None, description="Prompt tokens.")
+    output_len: Positive | None = Field(None, description="Output tokens.")
+    concurrency: Positive | None = Field(None, description="Requests in flight.")
     num_prompts: int | None = Field(None, ge=1, le=100000, description="Requests in all.")
     seed: int = Field(0, description="Seed of the prompts.")
 
@@ -169,16 +174,16 @@ class Cluster(Section):
     """One serving system on one set of hosts."""
 
     cluster: Name = Field(description="Name of the cluster: units, folders and records carry it.")
-    ssh: Ssh = Field(Ssh.model_validate({}), description="How the hosts are reached.")
+    ssh: Ssh = optional("How the hosts are reached.")
     hosts: list[Host] = Field(min_length=1, max_length=2000, description="The machines.")
-    stack: Annotated[Stack, BeforeValidator(_stack)] = Field(
-        Stack.model_validate({}), description="Version pins: a name, or a mapping."
+    stack: Annotated[Stack, BeforeValidator(_stack)] = optional("Version pins: a name, or a mapping.")
+    engine: Annotated[Engine, BeforeValidator(_engine)] = optional(
+        "vllm (default) or simulator; a name, or a mapping."
     )
-    engine: Annotated[Engine, BeforeValidator(_engine)] = Field(
-        Engine.model_validate({}), description="vllm (default) or simulator; a name, or a mapping."
+    model: Model = Field(description="What is served.")
+    serving: Serving = Field(description="How it is served: roles, counts, placement, ports.")
+    secrets: dict[EnvName, Secret] = Field(
+        {}, max_length=64, description="Environment variables of the engines, by reference."
     )
-    model: Model
-    serving: Serving
-    secrets: dict[str, Secret] = Field({}, description="Environment variables of the engines, by reference.")
     slo: Slo | None = Field(None, description="Service level objective.")
-    bench: Bench = Field(Bench.model_validate({}), description="Defaults of the benchmark.")
+    bench: Bench = optional("Defaults of the benchmark.")

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
-from pdctl.spec.values import Count, Environment, HostName, Line, Port, Section, TensorParallel
+from pdctl.spec.values import (
+    Environment,
+    HashSeed,
+    HostName,
+    Labels,
+    Line,
+    Port,
+    Positive,
+    Section,
+    TensorParallel,
+    optional,
+)
 
 
 class InstancePorts(Section):
@@ -14,18 +25,25 @@ class InstancePorts(Section):
 
     http: Port | None = Field(None, description="HTTP.")
     side_channel: list[Port] | None = Field(
-        None, description="NIXL side channel, one per port the engine opens."
+        None, max_length=64, description="NIXL side channel, one per port the engine opens."
     )
-    init: list[Port] | None = Field(None, description="LMCache init, one per TP rank.")
-    alloc: list[Port] | None = Field(None, description="LMCache alloc, one per TP rank.")
+    init: list[Port] | None = Field(None, max_length=64, description="LMCache init, one per TP rank.")
+    alloc: list[Port] | None = Field(None, max_length=64, description="LMCache alloc, one per TP rank.")
+
+
+GpuIndex = Annotated[int, Field(ge=0, le=63)]
 
 
 class Place(Section):
     """Where one instance goes."""
 
-    host: HostName = Field(description="Host.")
-    gpus: list[int] | None = Field(None, description="GPU indexes in PCI order, one per TP rank.")
-    ports: InstancePorts = Field(InstancePorts.model_validate({}), description="Pinned ports.")
+    host: HostName = Field(description="Name of the host.")
+    gpus: list[GpuIndex] | None = Field(
+        None,
+        max_length=64,
+        description="GPU indexes in PCI order, one per TP rank; default: chosen by pdctl.",
+    )
+    ports: InstancePorts = optional("Pinned ports.")
 
 
 def _place(value: Any) -> Any:
@@ -35,18 +53,30 @@ def _place(value: Any) -> Any:
 class Pool(Section):
     """The instances of one role."""
 
-    count: int = Field(1, ge=0, le=512, description="How many.")
+    count: int = Field(1, ge=0, le=4096, description="How many; default: as many as `placement` lists, or 1.")
     tensor_parallel: TensorParallel = Field(1, description="GPUs per instance.")
-    hosts: list[HostName] | None = Field(None, description="Hosts it may use, in order; default: all.")
-    labels: dict[str, str] = Field({}, description="Only hosts that carry these labels.")
+    hosts: list[HostName] | None = Field(
+        None, min_length=1, max_length=2000, description="Hosts it may use, in order; default: all."
+    )
+    labels: Labels = Field({}, description="Only hosts that carry these labels.")
     placement: list[Annotated[Place, BeforeValidator(_place)]] | None = Field(
-        None, description="One entry per instance (host, or {host, gpus, ports}); default: chosen by pdctl."
+        None,
+        max_length=4096,
+        description="One entry per instance: a host, or `{host, gpus, ports}`; default: chosen by pdctl.",
     )
     gpu_memory_utilization: float | None = Field(None, gt=0, le=1, description="vLLM's share of GPU memory.")
-    max_num_seqs: Count | None = Field(None, description="Requests an instance works on at once.")
-    max_num_batched_tokens: int | None = Field(None, ge=1, description="Token budget of one step.")
-    extra_args: list[Line] = Field([], description="More engine arguments, word by word.")
+    max_num_seqs: Positive | None = Field(None, description="Requests an instance works on at once.")
+    max_num_batched_tokens: Positive | None = Field(None, description="Token budget of one step.")
+    extra_args: list[Line] = Field([], max_length=256, description="More engine arguments, word by word.")
     env: Environment = Field({}, description="More environment variables.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _count_what_is_placed(cls, value: Any) -> Any:
+        """`placement` alone says how many."""
+        if not isinstance(value, dict) or "count" in value or not isinstance(value.get("placement"), list):
+            return value
+        return {**value, "count": len(value["placement"])}
 
 
 class ProxyPorts(Section):
@@ -61,7 +91,7 @@ class Proxy(Section):
     """The front door."""
 
     host: HostName | None = Field(None, description="Its host; default: the first.")
-    ports: ProxyPorts = Field(ProxyPorts.model_validate({}), description="Its ports.")
+    ports: ProxyPorts = optional("Its ports.")
 
 
 class BasePorts(Section):
@@ -80,12 +110,12 @@ class BasePorts(Section):
 class LmcacheTuning(Section):
     """LMCache settings that both sides share, and the size of the transfer buffers."""
 
-    chunk_size: Count = Field(256, description="Tokens per KV chunk.")
+    chunk_size: Positive = Field(256, description="Tokens per KV chunk.")
     buffer_bytes: int | None = Field(None, ge=1, description="Decoder's buffer per rank; default: computed.")
     prefiller_buffer_bytes: int | None = Field(
         None, ge=1, description="Prefiller's buffer per rank; default: computed."
     )
-    hash_seed: Line = Field("0", pattern="^[0-9]{1,10}$", description="PYTHONHASHSEED of every instance.")
+    hash_seed: HashSeed = Field("0", description="PYTHONHASHSEED of every instance.")
 
 
 class Serving(Section):
@@ -96,7 +126,7 @@ class Serving(Section):
     prefillers: Pool | None = Field(None, description="Instances that compute the KV of prompts.")
     decoders: Pool | None = Field(None, description="Instances that generate tokens.")
     instances: Pool | None = Field(None, description="Aggregated servers.")
-    proxy: Proxy = Field(Proxy.model_validate({}), description="The front door.")
-    ports: BasePorts = Field(BasePorts.model_validate({}), description="Port bases.")
-    lmcache: LmcacheTuning = Field(LmcacheTuning.model_validate({}), description="LMCache settings.")
+    proxy: Proxy = optional("The front door.")
+    ports: BasePorts = optional("Port bases.")
+    lmcache: LmcacheTuning = optional("LMCache settings.")
     load_timeout_s: int = Field(1800, ge=10, le=86400, description="How long an instance may take to load.")

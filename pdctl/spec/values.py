@@ -4,94 +4,163 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from pathlib import PurePosixPath
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
-HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?")
-DNS_LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
-ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+NAME = r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?"
+HOST_NAME = r"[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?"
+DNS_LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+ENV_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,127}"
+VERSION = r"[A-Za-z0-9][A-Za-z0-9.+:~_-]{0,79}"
+# Debian policy 5.6.1; a name that ends in - or + would tell apt to remove or install something else.
+PACKAGE = r"[a-z0-9][a-z0-9+.-]*[a-z0-9]"
+# Hugging Face repository ids: one or two parts.
+MODEL_ID = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,95}(/[A-Za-z0-9_][A-Za-z0-9_.-]{0,95})?"
+# What breaks a line or a unit file: control characters but the tab, Unicode's line ends, lone surrogates.
+CONTROL = "[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
+LONGEST = 32768  # bytes; far below the kernel's 128 KiB for one argument (MAX_ARG_STRLEN)
 
 
 class Section(BaseModel):
     """A mapping of the spec: unknown keys and loose types are refused."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, validate_default=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        validate_default=True,
+        allow_inf_nan=False,
+        hide_input_in_errors=True,  # a value may be a secret in the wrong place
+        defer_build=True,  # only `Cluster` is built when a file is read
+    )
+
+
+def optional(description: str, **default: Any) -> Any:
+    """A section that may be left out: it is then `default`, or what its own fields default to."""
+    return Field(default, description=description)
+
+
+# The texts below read after the value: "`My Cluster` is not a name: use ...".
 
 
 def _name(value: str) -> str:
-    if not NAME.fullmatch(value):
+    if not re.fullmatch(NAME, value):
         raise ValueError(
-            "use 1 to 32 lower-case letters, digits and hyphens, beginning with a letter or digit"
+            "is not a name: use 1 to 32 lower-case letters, digits and inner hyphens, e.g. `chat-1`"
         )
     return value
 
 
 def _host_name(value: str) -> str:
-    if not HOST_NAME.fullmatch(value):
-        raise ValueError("use 1 to 63 letters, digits, `-` or `_`")
+    if not re.fullmatch(HOST_NAME, value):
+        raise ValueError("is not a host name: use 1 to 63 letters, digits, inner `-` or `_`")
     return value
 
 
 def _address(value: str) -> str:
     try:
-        ipaddress.ip_address(value)
-        return value
+        ip = ipaddress.ip_address(value)
     except ValueError:
-        pass
+        return _dns_name(value)
+    if ip.is_unspecified or ip.is_multicast or value == "255.255.255.255":
+        raise ValueError("is no address of one host: write the address that others reach it at")
+    return value
+
+
+def _dns_name(value: str) -> str:
     if re.fullmatch(r"[0-9.]+", value):
         raise ValueError("is not a valid IPv4 address")
     if "_" in value:
-        raise ValueError("`_` is not legal in a host name used in URLs (RFC 952/1123); use a hyphen or an IP")
-    if len(value) > 253 or not all(DNS_LABEL.fullmatch(label) for label in value.split(".")):
         raise ValueError(
-            "is neither an IP address nor a legal host name (labels of 1 to 63 letters, digits, `-`)"
+            "contains `_`, which is not legal in a host name used in URLs (RFC 952/1123);"
+            " use a hyphen or an IP address"
+        )
+    if len(value) > 253 or not all(re.fullmatch(DNS_LABEL, label) for label in value.split(".")):
+        raise ValueError(
+            "is neither an IP address nor a host name (labels of 1 to 63 letters, digits and inner `-`)"
         )
     return value
 
 
 def _line(value: str) -> str:
-    if bad := next((c for c in value if c in "\n\r\0"), None):
-        raise ValueError(f"must be one line without NUL (found {bad!r})")
+    if re.search(CONTROL, value):
+        raise ValueError("must be one line of text without control characters")
+    return value
+
+
+def _word(value: str) -> str:
+    if re.search(r"\s", _line(value)):
+        raise ValueError("must be one word without spaces")
+    return _no_option(value)
+
+
+def _no_option(value: str) -> str:
+    if _line(value).startswith("-"):
+        raise ValueError("begins with `-` and would be taken for an option")
     return value
 
 
 def _absolute(value: str) -> str:
-    _line(value)
-    if not value.startswith("/") or ".." in PurePosixPath(value).parts:
-        raise ValueError("must be an absolute path without `..`")
+    if not _line(value).startswith("/") or ".." in value.split("/"):
+        raise ValueError("is not an absolute path without `..`")
     return value
 
 
-def _environment(value: dict[str, str]) -> dict[str, str]:
-    for name in value:
-        if not ENV_NAME.fullmatch(name):
-            raise ValueError(f"`{name}` is not a name for an environment variable")
-        try:
-            _line(value[name])
-        except ValueError as error:
-            raise ValueError(f"`{name}`: {error}") from None
+def _env_name(value: str) -> str:
+    if not re.fullmatch(ENV_NAME, value):
+        raise ValueError("is not a name for an environment variable: use letters, digits and `_`")
     return value
 
 
-Name = Annotated[str, AfterValidator(_name)]
-HostName = Annotated[str, AfterValidator(_host_name)]
-Address = Annotated[str, AfterValidator(_address)]
-Line = Annotated[str, AfterValidator(_line), Field(min_length=1)]
-AbsolutePath = Annotated[str, AfterValidator(_absolute)]
-Environment = Annotated[dict[str, str], AfterValidator(_environment)]
+def _version(value: str) -> str:
+    if not re.fullmatch(VERSION, value):
+        raise ValueError("is not a version: use up to 80 letters, digits and . + : ~ _ -")
+    return value
+
+
+def _package(value: str) -> str:
+    if not re.fullmatch(PACKAGE, value):
+        raise ValueError("is not the name of a Debian package")
+    return value
+
+
+def _model_id(value: str) -> str:
+    if not re.fullmatch(MODEL_ID, value):
+        raise ValueError(
+            "is not a model id: write it as on Hugging Face, `owner/name`; a folder goes into `path`"
+        )
+    return value
+
+
+def _hash_seed(value: str) -> str:
+    if not re.fullmatch("[0-9]{1,10}", value) or int(value) > 4294967295:  # CPython's range
+        raise ValueError("is not a hash seed: use digits, 0 to 4294967295")
+    return value
+
+
+def _pattern(pattern: str) -> Any:
+    """The pattern for editors; our own validator words the error."""
+    return Field(json_schema_extra={"pattern": f"^{pattern}$"})
+
+
+Text = Annotated[str, Field(max_length=LONGEST), AfterValidator(_line)]
+Line = Annotated[str, Field(min_length=1, max_length=LONGEST), AfterValidator(_line)]
+Word = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_word)]
+FileName = Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(_no_option)]
+AbsolutePath = Annotated[str, Field(max_length=4096), AfterValidator(_absolute)]
+Address = Annotated[str, Field(min_length=1), AfterValidator(_address)]
+Name = Annotated[str, _pattern(NAME), AfterValidator(_name)]
+HostName = Annotated[str, _pattern(HOST_NAME), AfterValidator(_host_name)]
+ModelId = Annotated[str, _pattern(MODEL_ID), AfterValidator(_model_id)]
+Package = Annotated[str, _pattern(PACKAGE), AfterValidator(_package)]
+HashSeed = Annotated[str, _pattern("[0-9]{1,10}"), AfterValidator(_hash_seed)]
+EnvName = Annotated[str, AfterValidator(_env_name)]
+Environment = Annotated[dict[EnvName, Text], Field(max_length=256)]
+Labels = Annotated[dict[Line, Text], Field(max_length=64)]
 Version = Annotated[
-    str,
-    AfterValidator(_line),
-    Field(
-        min_length=1,
-        max_length=80,
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9.+:~_-]*$",
-        json_schema_extra={"version": True},
-    ),
+    str, Field(json_schema_extra={"pattern": f"^{VERSION}$", "version": True}), AfterValidator(_version)
 ]
 Port = Annotated[int, Field(ge=1, le=65535)]
-Count = Annotated[int, Field(ge=1, le=512)]
+Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
 TensorParallel = Annotated[int, Field(ge=1, le=64)]
