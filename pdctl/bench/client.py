@@ -28,7 +28,7 @@ class Target:
 
     base_url: str  # without /v1
     model: str
-    headers: Mapping[str, str] = field(default=NO_HEADERS, repr=False)
+    headers: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS, repr=False)
     connect_to: tuple[str, int] | None = None
 
 

@@ -154,7 +154,9 @@ def summarise(
 
 
 def rate(count: int, duration_s: float) -> float | None:
-    return count / duration_s if duration_s > 0 else None
+    """None when there was no time to speak of: a ratio that is not finite is no measurement."""
+    per_second = count / duration_s if duration_s > 0 else math.inf
+    return per_second if math.isfinite(per_second) else None
 
 
 def describe(seconds: Iterable[float | None], percentiles: Sequence[float]) -> Distribution:

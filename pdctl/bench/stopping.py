@@ -17,6 +17,9 @@ async def race(
     work: Coroutine[Any, Any, T], stop: asyncio.Event, limit_s: float | None = None
 ) -> tuple[T | None, str]:
     """The result of `work`, or why it was cancelled; it is over, one way or the other, when this returns."""
+    if stop.is_set():
+        work.close()
+        return None, INTERRUPTED
     task, stopped = asyncio.create_task(work), asyncio.create_task(stop.wait())
     try:
         ended, _ = await asyncio.wait({task, stopped}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
