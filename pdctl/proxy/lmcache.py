@@ -1,0 +1,144 @@
+"""The LMCache connector: the prefiller pushes the KV to the decoder and gives notice, then it decodes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import Any
+
+from aiohttp import web
+
+from . import merging, sse
+from .answers import LegError, RefusedError, error
+from .bodies import appended_body, lmcache_params, prefill_body, streamed_body, token_limit
+from .exchange import Exchange, new_id
+from .fleet import Member
+from .gateway import Gateway
+from .prompts import Prompt, measure
+from .relay import collect, relay, unchanged
+from .transfer import Transfer
+
+
+async def serve(gateway: Gateway, exchange: Exchange) -> web.StreamResponse:
+    prompt = await measure(gateway, exchange)
+    exchange.tokens = prompt.tokens
+    return await gateway.legs.retrying(lambda avoid: attempt(gateway, exchange, prompt, avoid))
+
+
+async def attempt(
+    gateway: Gateway, exchange: Exchange, prompt: Prompt, avoid: Collection[str]
+) -> web.StreamResponse:
+    """A decoder first: the prefiller must know where to push. A new id: old notices may still come."""
+    lease = await gateway.admission.acquire(prompt.slots(gateway.config.chunk_size or 1), avoid)
+    exchange.id = new_id()
+    transfer = Transfer(gateway, exchange, prompt, lease)
+    exchange.served_by["decoder"] = lease.member.name
+    try:
+        with lease.member.busy():
+            return await transferred(gateway, exchange, prompt, transfer, avoid)
+    except asyncio.CancelledError:
+        transfer.because("disconnect")
+        raise
+    finally:
+        transfer.settle()
+
+
+async def transferred(
+    gateway: Gateway, exchange: Exchange, prompt: Prompt, transfer: Transfer, avoid: Collection[str]
+) -> web.StreamResponse:
+    prefiller = gateway.fleet.pick("prefiller", avoid, transfer.decoder.name)
+    exchange.served_by["prefiller"] = prefiller.name
+    first = await prefill(gateway, exchange, prompt, transfer, prefiller)
+    if gateway.config.appends and ends_with_first_token(exchange, first):
+        transfer.because("answered")
+        return await answer_from_prefill(exchange, first)
+    await notices(gateway, transfer, prefiller)
+    return await decode(gateway, exchange, prompt, transfer, first)
+
+
+async def prefill(
+    gateway: Gateway, exchange: Exchange, prompt: Prompt, transfer: Transfer, prefiller: Member
+) -> dict[str, Any]:
+    appends = gateway.config.appends
+    body = {**exchange.body, "prompt": list(prompt.ids or ())} if appends else exchange.body
+    body = prefill_body(body, lmcache_params(transfer.id, transfer.decoder.decoder))
+    limit = gateway.config.limits.prefill_s
+    transfer.prefill_sent()
+    try:
+        with prefiller.busy(), gateway.metrics.timed("pdctl_proxy_prefill_seconds"):
+            answer = await gateway.legs.ask(prefiller, exchange.path, body, exchange.leg_headers(), limit)
+    except RefusedError:
+        transfer.prefill_refused()
+        raise
+    except LegError as failure:
+        if not failure.reached:
+            transfer.prefill_refused()
+        raise
+    transfer.prefill_answered()
+    if appends:
+        transfer.first_token = first_token(answer, prefiller)
+    return answer
+
+
+def first_token(answer: dict[str, Any], prefiller: Member) -> int:
+    params, choices = answer.get("kv_transfer_params"), answer.get("choices")
+    token = params.get("first_tok") if isinstance(params, dict) else None
+    if type(token) is not int or not isinstance(choices, list) or not choices:
+        raise LegError(prefiller.name, prefiller.role, "returned no first token")
+    return token
+
+
+def ends_with_first_token(exchange: Exchange, first: dict[str, Any]) -> bool:
+    return token_limit(exchange.body) == 1 or first["choices"][0].get("finish_reason") == "stop"
+
+
+async def answer_from_prefill(exchange: Exchange, first: dict[str, Any]) -> web.StreamResponse:
+    if not exchange.streams:
+        return web.json_response(merging.own_answer(first), headers=exchange.headers())
+    await exchange.begin()
+    await exchange.send(merging.own_stream(first, exchange.stream_options))
+    return await exchange.end()
+
+
+async def notices(gateway: Gateway, transfer: Transfer, prefiller: Member) -> None:
+    limit = gateway.config.limits.notification_s
+    with gateway.metrics.timed("pdctl_proxy_notification_seconds"):
+        complete = await transfer.arrival.wait(limit)
+        transfer.waited()
+        if not complete:
+            decoder = transfer.decoder
+            gateway.fleet.transfer_failed(prefiller, decoder)
+            gateway.metrics.count("pdctl_proxy_notification_timeouts_total", decoder=decoder.name)
+            raise RefusedError(error(504, late(transfer, prefiller, limit), "timeout_error"))
+    gateway.fleet.transferred(prefiller, transfer.decoder)
+
+
+def late(transfer: Transfer, prefiller: Member, limit: float) -> str:
+    got, of = transfer.arrival.count, transfer.arrival.ranks
+    return (
+        f"the KV of this prompt did not arrive: {got} of {of} notices from prefiller {prefiller.name} about "
+        f"decoder {transfer.decoder.name} within {limit:g} s, {transfer.arrival.missing()}"
+    )
+
+
+async def decode(
+    gateway: Gateway, exchange: Exchange, prompt: Prompt, transfer: Transfer, first: dict[str, Any]
+) -> web.StreamResponse:
+    appends, options = gateway.config.appends, exchange.stream_options
+    body = exchange.body
+    if transfer.first_token is not None:
+        body = appended_body(body, prompt.ids or (), transfer.first_token)
+    collecting = not exchange.streams and not exchange.chat
+    if collecting:
+        body = streamed_body(body)
+    async with gateway.legs.decode(transfer.decoder, exchange.path, body, exchange.leg_headers()) as leg:
+        if collecting and leg.is_stream:
+            answer = await collect(leg, transfer.consumed)
+            answer = merging.with_first(answer, first["choices"][0].get("text") or "") if appends else answer
+            return web.json_response(answer, headers=exchange.headers())
+        if not appends:
+            return await relay(exchange, leg, consumed=transfer.consumed)
+        usage = bool(options.get("continuous_usage_stats"))
+        opening = sse.encode(merging.first_chunk(first, last=False, usage=usage))
+        edit = merging.usage_event if options else unchanged
+        return await relay(exchange, leg, edit=edit, opening=opening, consumed=transfer.consumed)

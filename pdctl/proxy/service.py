@@ -1,0 +1,105 @@
+"""Config -> a proxy that listens, and its orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+
+import zmq
+from aiohttp import web
+
+from . import http
+from .config import Address, Config
+from .gateway import Gateway
+from .health import Poller
+from .legs import new_session
+from .notify import Listener
+
+log = logging.getLogger("pdctl.proxy")
+
+# systemd's stop timeout is 90 s by default, but a rollout waits for every proxy: be gone within 10 s.
+FINISH_S = 8.0
+
+
+class BindError(Exception):
+    """An address that cannot be listened on, in one line."""
+
+
+async def run(config: Config) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    service = Service(config)
+    try:
+        await service.start()
+        await stopped.wait()
+    finally:
+        await service.stop()
+
+
+class Service:
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._session = new_session(config.limits)
+        self.gateway = Gateway(config, self._session)
+        self._poller = Poller(config, self.gateway.fleet, self._session)
+        self._listener: Listener | None = None
+        self._runners: list[web.AppRunner] = []
+        self._sites: list[web.TCPSite] = []
+        self.bound: dict[str, Address] = {}  # what was really bound, where the config says port 0
+
+    async def start(self) -> None:
+        """The PULL socket first: a notice must never find nobody there."""
+        if self._config.lmcache and self._config.notification:
+            self._listener = listening(self.gateway, self._config.notification)
+            self._listener.start()
+            self.bound["notification"] = self._listener.address
+        await self._listen("listen", http.front(self.gateway), self._config.listen)
+        if self._config.metrics:
+            await self._listen("metrics", http.metrics_only(self.gateway), self._config.metrics)
+        self._poller.start()
+        addresses = " ".join(f"{key}={address}" for key, address in self.bound.items())
+        log.info("cluster=%s model=%s up %s", self._config.cluster, self._config.model, addresses)
+
+    async def stop(self) -> None:
+        """Take no more, finish what is in flight, cut what does not finish."""
+        self.gateway.closing = True
+        for site in self._sites:
+            await site.stop()
+        if not await self.gateway.idle(FINISH_S):
+            log.warning("stopping with %d requests unfinished", self.gateway.in_flight)
+        self.gateway.abandon()
+        for runner in self._runners:
+            await runner.cleanup()
+        await self._poller.close()
+        if self._listener:
+            await self._listener.close()
+        await self._session.close()
+
+    async def _listen(self, key: str, app: web.Application, address: Address) -> None:
+        # handler_cancellation: a client that goes away cancels its handler, which closes the legs.
+        runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.5)
+        await runner.setup()
+        self._runners.append(runner)
+        site = web.TCPSite(runner, address.host, address.port, backlog=1024)
+        try:
+            await site.start()
+        except OSError as error:
+            raise BindError(f"cannot listen on {address} ({key}): {reason(error)}") from error
+        self._sites.append(site)
+        self.bound[key] = Address(address.host, runner.addresses[0][1])
+
+
+def listening(gateway: Gateway, address: Address) -> Listener:
+    try:
+        return Listener(gateway.board, address)
+    except zmq.ZMQError as error:
+        raise BindError(
+            f"cannot listen on {address} (notification): {zmq.strerror(error.errno or 0)}"
+        ) from error
+
+
+def reason(error: OSError) -> str:
+    return error.strerror or str(error)
