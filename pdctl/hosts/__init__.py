@@ -1,0 +1,1 @@
+"""The arrows to and from the hosts: connections, the probe, and Ansible runs."""

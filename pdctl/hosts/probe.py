@@ -1,0 +1,123 @@
+"""Cluster x desired -> Observation: one round trip to every host, all at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pdctl.desired.layout import BUNDLE, record_path
+from pdctl.errors import HostError, PdctlError
+from pdctl.hosts.answer import Answer, parse_answer
+from pdctl.hosts.complaints import complaint
+from pdctl.hosts.gateways import Gateways
+from pdctl.hosts.observation import Observation, RecordMeta
+from pdctl.hosts.parallel import on_each
+from pdctl.hosts.probe_source import probe_answer, probe_program
+from pdctl.hosts.reach import Reach, reach
+from pdctl.hosts.session import open_session
+from pdctl.spec.model import Cluster
+from pdctl.state import Key, Resource, State, key_of
+from pdctl.state.codec import resource_to_json
+
+CONTENT_LIMIT = 65536  # bytes of a file that are worth a text diff
+Progress = Callable[[str, PdctlError | None], None]
+
+
+def probe(
+    cluster: Cluster,
+    desired: State,
+    folder: Path,
+    *,
+    progress: Progress | None = None,
+    timeout_s: float = 60.0,
+) -> Observation:
+    """Look at every host of the spec that lies in `folder`; one that cannot be looked at stops no other."""
+    reaches = {host.name: reach(cluster, host, folder) for host in cluster.hosts}
+    rows = _rows_by_host(desired)
+    answers: dict[str, Answer] = {}
+    failures: dict[str, PdctlError] = {}
+    with Gateways() as gateways:
+
+        def look(at: Reach) -> Answer:
+            return ask(at, request(cluster.cluster, rows.get(at.name, [])), gateways, timeout_s)
+
+        for host, outcome in on_each(reaches, look):
+            if isinstance(outcome, PdctlError):
+                failures[host] = outcome
+            else:
+                answers[host] = outcome
+            if progress:
+                progress(host, failures.get(host))
+    return observation(answers, failures)
+
+
+def request(cluster: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """What `pdctl_observe.observe` is asked."""
+    return {
+        "cluster": cluster,
+        "record": record_path(cluster),
+        "bundle": BUNDLE,
+        "content_limit": CONTENT_LIMIT,
+        "resources": rows,
+    }
+
+
+def ask(at: Reach, asked: Mapping[str, Any], gateways: Gateways | None, timeout_s: float) -> Answer:
+    """One host's answer."""
+    with open_session(at, gateways) as session:
+        result = session.run(probe_program(asked).encode(), timeout=timeout_s)
+    if known := complaint(at, session.user, result):
+        raise known
+    try:
+        data = probe_answer(result.out.decode(errors="replace"))
+    except (HostError, json.JSONDecodeError) as error:
+        said = result.last_words or str(error)
+        raise HostError(f"the probe failed (exit status {result.rc}): {said}", where=at.name) from None
+    return parse_answer(at.name, data)
+
+
+def observation(answers: Mapping[str, Answer], failures: Mapping[str, PdctlError]) -> Observation:
+    return Observation(
+        state=_keyed({host: answer.resources for host, answer in answers.items()}),
+        recorded=_keyed({host: a.record.rows for host, a in answers.items() if a.record}),
+        records={host: _meta(answer) for host, answer in answers.items() if answer.record},
+        contents={
+            Key(host, f"file:{path}"): data
+            for host, a in answers.items()
+            for path, data in a.contents.items()
+        },
+        facts={host: answer.facts for host, answer in answers.items()},
+        bundle={host: answer.bundle for host, answer in answers.items()},
+        notices={host: tuple(answer.errors) for host, answer in answers.items() if answer.errors},
+        failures=failures,
+    )
+
+
+def _rows_by_host(desired: State) -> dict[str, list[dict[str, Any]]]:
+    """Full rows but for the contents, which only the controller compares."""
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for key, resource in sorted(desired.items()):
+        row = resource_to_json(resource, full=True)
+        row.pop("content", None)
+        rows.setdefault(key.host, []).append(row)
+    return rows
+
+
+def _keyed(rows: Mapping[str, list[Resource]]) -> dict[Key, Resource]:
+    return {key_of(host, resource): resource for host, some in rows.items() for resource in some}
+
+
+def _meta(answer: Answer) -> RecordMeta:
+    record = answer.record
+    assert record is not None
+    made = zip(record.rows, record.flags, strict=True)
+    return RecordMeta(
+        record.applied_at,
+        record.by,
+        record.pdctl,
+        record.spec_digest,
+        created={row.id: flag.created for row, flag in made},
+        pending={entry.id: entry.created for entry in record.pending},
+    )
