@@ -1,0 +1,9 @@
+"""vLLM plugin for engines on CPU: a KV connector that LMCache ships for GPUs only, and a NIXL that sleeps when idle.
+
+Loaded by vLLM in each of its processes (entry point group `vllm.general_plugins`). It does nothing unless
+`PDCTL_CPU_CONNECTOR=1` is in the environment, so an installed wheel alone changes no engine.
+"""
+
+from .plugin import register
+
+__all__ = ["register"]
