@@ -10,7 +10,7 @@ from pdctl.bench.answer import Answer, error_text, one_line
 from pdctl.bench.sse import Event, EventSplitter
 
 STREAM = (
-    "data: é1\r\n\r\n: keep-alive\n\nevent: error\ndata: two\ndata: lines\n\n"
+    "data: é1\r\n\r\n: keep-alive\n\nevent: error\r\ndata: two\r\ndata: lines\n\n"
     "data:x\r\rid: 7\n\ndata: [DONE]\n\n"
 )
 EVENTS = [Event("é1"), Event("two\nlines", "error"), Event("x"), Event("[DONE]")]
