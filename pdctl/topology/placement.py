@@ -137,21 +137,21 @@ def _too_many(where: str, pool: Pool, hosts: Sequence[Host], fit: int) -> SpecEr
 
 def _overlaps(cluster: Cluster, placed: Sequence[Placed]) -> list[SpecError]:
     owner: dict[tuple[str, int], Placed] = {}
-    clashes: dict[tuple[Placed, Placed], list[int]] = {}
+    clashes: dict[tuple[str, str], tuple[Placed, list[int]]] = {}
     for item in placed:
         for gpu in item.gpus:
             first = owner.setdefault((item.host, gpu), item)
             if first is not item:
-                clashes.setdefault((first, item), []).append(gpu)
+                clashes.setdefault((name_of(first), name_of(item)), (item, []))[1].append(gpu)
     counts = {host.name: host.gpus.count for host in cluster.hosts}
     return [
         SpecError(
-            f"GPU {', '.join(map(str, gpus))} of {a.host} is claimed by {name_of(a)} and {name_of(b)}"
-            f" (the host has {counts[a.host]} GPUs)",
-            where=f"serving.{POOL_FIELD[b.role]}",
+            f"GPU {', '.join(map(str, gpus))} of {item.host} is claimed by {first} and {second}"
+            f" (the host has {counts[item.host]} GPUs)",
+            where=f"serving.{POOL_FIELD[item.role]}",
             hint="lower a count or tensor_parallel, or place one of them on another host",
         )
-        for (a, b), gpus in clashes.items()
+        for (first, second), (item, gpus) in clashes.items()
     ]
 
 
