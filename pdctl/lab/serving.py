@@ -20,6 +20,8 @@ def serve(paths: LabPaths, directory: Path, port: int, timeout: float = 10.0) ->
     """Serve `directory`; returns when it answers."""
     if not directory.is_dir():
         raise LabError(f"no such directory: `{directory}`")
+    if _accepts(paths, port):
+        raise LabError(f"port {port} of the lab is in use", hint="choose another port")
     group = cgroup.lab_group(paths.lab_id) / f"serve-{port}"
     group.mkdir(parents=True, exist_ok=True)
     web = [

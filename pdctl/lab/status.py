@@ -40,15 +40,14 @@ class LabStatus:
 
 def lab_status(paths: LabPaths, state: LabState) -> LabStatus:
     """Power and cable of every host, looked up now."""
-    cables = network.plugged(paths) if state.hosts else {}
-    group = cgroup.lab_group(paths.lab_id)
+    cables = network.plugged(paths)
     found = [
         HostStatus(
             host.name,
             host.address,
             "on" if alive(host.process) else "off",
             "plugged" if cables.get(network.cable(host)) else "cut",
-            cgroup.leader(group / host.name),
+            cgroup.leader(cgroup.lab_group(paths.lab_id) / host.name),
         )
         for host in state.hosts.values()
     ]
