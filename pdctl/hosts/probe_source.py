@@ -1,0 +1,58 @@
+"""Request -> program: the probe as one text for `python3 -` on a host; and its output -> answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pdctl.assets import assets
+from pdctl.errors import HostError
+
+BEGIN = "-----BEGIN PDCTL ANSWER-----"
+END = "-----END PDCTL ANSWER-----"
+
+# In the order of their imports: a module is ready before the next one asks for it.
+MODULES = (
+    "pdctl_observe_facts",
+    "pdctl_observe_files",
+    "pdctl_observe_packages",
+    "pdctl_observe_units",
+    "pdctl_observe_venvs",
+    "pdctl_observe",
+)
+
+# The modules are written for Ansible's namespace: the program gives them that, and nothing of Ansible.
+PROGRAM = """\
+import json, sys, types
+def load(sources):
+    for name in ("ansible", "ansible.module_utils"):
+        sys.modules[name] = types.ModuleType(name)
+        sys.modules[name].__path__ = []
+    for name, text in sources:
+        module = sys.modules["ansible.module_utils." + name] = types.ModuleType(name)
+        exec(compile(text, name + ".py", "exec"), module.__dict__)
+load({sources!r})
+answer = sys.modules["ansible.module_utils.pdctl_observe"].observe(json.loads({request!r}))
+sys.stdout.write("\\n" + {begin!r} + "\\n" + json.dumps(answer) + "\\n" + {end!r} + "\\n")
+"""
+
+
+def probe_program(request: Mapping[str, Any]) -> str:
+    """One self-contained Python 3.9 program that prints what `pdctl_observe.observe(request)` answers."""
+    folder = assets("playbooks") / "module_utils"
+    sources = [(name, (folder / f"{name}.py").read_text(encoding="utf-8")) for name in MODULES]
+    return PROGRAM.format(sources=sources, request=json.dumps(request), begin=BEGIN, end=END)
+
+
+def probe_answer(output: str) -> dict[str, Any]:
+    """The answer between the markers, whatever a login banner or sudo printed around it."""
+    _, begin, rest = output.partition(BEGIN + "\n")
+    text, end, _ = rest.partition("\n" + END)
+    if not begin or not end:
+        last = output.strip().splitlines()[-1:] or ["nothing"]
+        raise HostError(
+            f"the probe did not finish; it printed: {last[0]}", hint="is python3 3.9 or later there?"
+        )
+    answer: dict[str, Any] = json.loads(text)
+    return answer

@@ -1,0 +1,85 @@
+#!/usr/bin/python3
+"""Ansible module: bring what a request describes about on one host, and keep the record of it."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+module: pdctl_converge
+short_description: Bring users, directories, packages, files, Python environments and units of a host about
+description:
+  - Compares what is asked with what is on the host, changes what differs, reads it again, and keeps a record
+    of what was put there, so that all of it can be taken away.
+options:
+  request:
+    description:
+      - A dict with C(cluster), C(record), C(bundle), C(meta), C(put), C(units), C(delete), C(everything) and
+        C(allow_downgrades), or the JSON of such a dict in base64.
+    type: raw
+    required: true
+  secrets:
+    description: Variables of each secret file, by path.
+    type: dict
+    default: {}
+author: pdctl
+"""
+
+EXAMPLES = """
+- name: Bring the files about
+  pdctl_converge:
+    request: "{{ pdctl_put }}"
+"""
+
+RETURN = """
+did:
+  description: What was done, or would be done in check mode, a line each.
+  type: list
+  returned: always
+journal:
+  description: The last lines of each unit that did not become healthy.
+  type: dict
+  returned: on failure of a unit
+"""
+
+import base64
+import json
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.pdctl_apply import converge
+from ansible.module_utils.pdctl_difference import Problem
+
+
+def main() -> None:
+    os.umask(0o022)
+    arguments = {
+        "request": {"type": "raw", "required": True},
+        "secrets": {"type": "dict", "default": {}, "no_log": True},
+    }
+    module = AnsibleModule(arguments, supports_check_mode=True)
+    did: list = []
+    try:
+        converge(decoded(module.params["request"]), module.params["secrets"], module.check_mode, did)
+    except (Problem, OSError) as error:
+        journal = getattr(error, "journal", {})
+        module.fail_json(msg=told(error), did=did, changed=bool(did), journal=journal)
+    module.exit_json(changed=bool(did), did=did)
+
+
+def decoded(request) -> dict:
+    """Text that Ansible passes on untouched, where a dict would have each of its strings templated."""
+    return json.loads(base64.b64decode(request)) if isinstance(request, str) else request
+
+
+def told(error) -> str:
+    """The problem, and the earlier one during which it came up."""
+    if isinstance(error, OSError):
+        return f"{error.filename or 'this host'}: {error.strerror or error}"
+    problems = []
+    while error is not None:
+        problems += [str(error)] if isinstance(error, Problem) else []
+        error = error.__context__
+    return "; before that: ".join(problems)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,210 @@
+"""request -> the host as asked, with the record kept around the work."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+
+from ansible.module_utils.pdctl_delete import PACKAGE, TREE, delete, doomed_ids, finish
+from ansible.module_utils.pdctl_difference import Problem, difference, headline
+from ansible.module_utils.pdctl_files import (
+    missing_parents,
+    put_directory,
+    put_file,
+    put_user,
+    render_environment,
+)
+from ansible.module_utils.pdctl_health import wait_healthy
+from ansible.module_utils.pdctl_observe import observe_rows, row_id, row_of
+from ansible.module_utils.pdctl_observe_files import secret_digest
+from ansible.module_utils.pdctl_packages import put_packages, update_lists
+from ansible.module_utils.pdctl_record import Record
+from ansible.module_utils.pdctl_units import is_stopped, needs_restart, put_units, unit_headline
+from ansible.module_utils.pdctl_venvs import PYTHONS, put_venvs
+
+LOCKED = "/var/lib"  # locked as a folder: nothing to create, nothing left behind, freed when the process ends
+LOCK_S = 900
+PUT = ("user", "directory", "file", "package", "venv")
+APT = "/etc/apt/"
+
+
+def converge(request: dict, secrets: dict, dry: bool, did: list) -> None:
+    """Idempotent: what differs is put right, what was touched is read again. `did` grows as the work goes.
+
+    With `secrets` this is about the secret files alone, without them about all else.
+    """
+    with host_lock():
+        work = Work(request, secrets, did)
+        todo = [row for row in [*work.put, *work.units] if work.must_change(row)]
+        if dry:
+            did += [work.headline(row) for row in todo]
+            did += [f"delete {key.replace(':', ' ', 1)}" for key in work.doomed if key in work.seen]
+        else:
+            perform(work, todo)
+
+
+class Work:
+    """One call: what was asked, what was seen before, what was done so far."""
+
+    def __init__(self, request: dict, secrets: dict, did: list) -> None:
+        self.request = request
+        self.bundle = request["bundle"]
+        self.cluster = request["cluster"]
+        self.did = did
+        self.secrets = {path: render_environment(values) for path, values in secrets.items()}
+        secret = bool(secrets)
+        rows = [row for row in request.get("put") or () if bool(row.get("secret")) == secret]
+        self.put = [self.with_digest(row) for row in rows]
+        self.units = list(request.get("units") or ())
+        self.record = Record(request["record"], self.cluster)
+        self.doomed = doomed_ids(request, self.record)
+        self.asked = [*self.put, *self.units, *map(row_of, self.doomed)]
+        self.seen = self.look(self.asked)
+
+    def with_digest(self, row: dict) -> dict:
+        """The digest of a secret is that of the values handed over now."""
+        secret = self.secrets.get(row.get("path"))
+        return row if secret is None else dict(row, digest=secret_digest(secret, self.cluster))
+
+    def look(self, rows: list) -> dict:
+        errors: list = []
+        found = observe_rows(rows, self.cluster, errors, self.our_files())
+        if errors:
+            raise Problem(f"this host cannot be observed: {'; '.join(errors)}")
+        return {row_id(row): row for row in found}
+
+    def our_files(self) -> set:
+        return {row["path"] for row in [*self.put, *self.record.rows.values()] if row["kind"] == "file"}
+
+    def have(self, row: dict):
+        return self.seen.get(row_id(row))
+
+    def of_kind(self, kind: str) -> dict:
+        """{name: row as seen before the work}."""
+        return {row["name"]: row for row in self.seen.values() if row["kind"] == kind}
+
+    def must_change(self, row: dict) -> bool:
+        have = self.have(row)
+        return have is None or bool(row.get("restart") or difference(row, have))
+
+    def headline(self, row: dict) -> str:
+        return (unit_headline if row["kind"] == "unit" else headline)(row, self.have(row))
+
+    def done(self, *rows: dict) -> None:
+        self.did += [self.headline(row) for row in rows]
+
+
+def perform(work: Work, todo: list) -> None:
+    """The record is written before the first change and, whatever happens, after the last."""
+    record = work.record
+    if todo:
+        record.intend(todo, work.seen, parents_of(todo, work))
+    try:
+        put([row for row in todo if row["kind"] != "unit"], work)
+        put_and_wait([row for row in todo if row["kind"] == "unit"], work)
+        if work.doomed:
+            work.did += delete(work.doomed, work.seen, record)
+    finally:
+        after = settle(work, todo)
+    check(todo, after)
+    if record.is_finished(work.request):
+        work.did += finish(record)
+
+
+def settle(work: Work, todo: list) -> dict:
+    """Read again what was touched, also by an interrupted run before this one, and record it."""
+    record = work.record
+    known = record.all()
+    keys = [key for key in [*work.doomed, *record.pending] if key in known]
+    again = [*todo, *(dict(row_of(key), secret=known[key].get("secret", False)) for key in keys)]
+    after = work.look(again)
+    touched = {row_id(row) for row in again}
+    before = {key: row for key, row in work.seen.items() if key not in touched and key not in work.doomed}
+    record.settle(
+        {row_id(row) for row in work.asked} - set(work.doomed) | touched,
+        {**before, **after},
+        work.request.get("meta"),
+    )
+    return after
+
+
+def put(todo: list, work: Work) -> None:
+    """Users before what they own, apt's sources and pins before packages, environments last."""
+    kinds: dict = {kind: [row for row in todo if row["kind"] == kind] for kind in PUT}
+    for row in kinds["user"]:
+        put_user(row, work.have(row))
+        work.done(row)
+    for row in kinds["directory"]:
+        put_directory(row)
+        work.done(row)
+    for row in kinds["file"]:
+        put_file(row, work.bundle, work.secrets.get(row["path"]))
+        work.done(row)
+    if kinds["package"]:
+        if any(row["path"].startswith(APT) for row in kinds["file"]):
+            update_lists()
+        put_all_packages(kinds["package"], work)
+    if kinds["venv"]:
+        put_venvs(kinds["venv"], work.bundle)
+        work.done(*kinds["venv"])
+
+
+def put_all_packages(rows: list, work: Work) -> None:
+    recorded = work.record.rows.values()
+    held = {row["name"] for row in recorded if row["kind"] == "package" and row["hold"]}
+    consent = bool(work.request.get("allow_downgrades"))
+    came = put_packages(rows, work.of_kind("package"), work.bundle, held, consent)
+    work.record.extras += [PACKAGE + name for name in came]
+    work.done(*rows)
+
+
+def put_and_wait(todo: list, work: Work) -> None:
+    have = work.of_kind("unit")
+    if todo:
+        put_units(todo, have, work.our_files())
+        work.done(*todo)
+    touched = {
+        row["name"]
+        for row in todo
+        if is_stopped(have.get(row["name"])) or needs_restart(row, have[row["name"]])
+    }
+    wait_healthy(work.units, {name: row["invocation"] for name, row in have.items()}, touched)
+
+
+def check(touched: list, after: dict) -> None:
+    """Fixed is what is seen to be fixed."""
+    pairs = [(row, after.get(row_id(row))) for row in touched]
+    bad = [headline(row, have) for row, have in pairs if have is None or difference(row, have)]
+    if bad:
+        raise Problem("still different after the work: " + "; ".join(bad))
+
+
+def parents_of(todo: list, work: Work) -> list:
+    """Folders that will be made by the way, and the place where uv keeps an interpreter it has to fetch."""
+    asked = {row["path"] for row in work.put if row["kind"] == "directory"}
+    paths = [parent for row in todo if "path" in row for parent in missing_parents(row["path"])]
+    extras = [path for path in dict.fromkeys(paths) if path not in asked]
+    fetching = any(row["kind"] == "venv" and not row.get("wheels") for row in todo)
+    pythons = os.path.join(os.path.dirname(work.bundle), PYTHONS)
+    return extras + ([TREE + pythons] if fetching and not os.path.exists(pythons) else [])
+
+
+@contextlib.contextmanager
+def host_lock():
+    """One converge at a time: an earlier one may still run after its connection was lost."""
+    folder = os.open(LOCKED, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        deadline = time.monotonic() + LOCK_S
+        while True:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise Problem(f"another pdctl has been at work on this host for {LOCK_S} s") from None
+                time.sleep(0.2)
+        yield
+    finally:
+        os.close(folder)

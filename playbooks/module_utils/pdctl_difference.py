@@ -1,0 +1,51 @@
+"""Wanted row, observed row -> what differs, in words; the same words as `pdctl.state.difference`."""
+
+from __future__ import annotations
+
+# The compared fields of each kind, as in pdctl/state/model.py; a test holds the two together.
+COMPARED = {
+    "user": ("name", "home"),
+    "directory": ("path", "owner", "group", "mode"),
+    "file": ("path", "digest", "owner", "group", "mode", "secret"),
+    "package": ("name", "version", "hold"),
+    "venv": ("path", "digest", "python", "damage"),
+    "unit": ("name", "enabled", "active", "revision", "deviations"),
+}
+
+
+class Problem(Exception):
+    """What went wrong on this host, in one message for the user."""
+
+
+def difference(want: dict, have: dict) -> list:
+    """Empty when all is well."""
+    return [
+        _words(name, have.get(name), want.get(name))
+        for name in COMPARED[want["kind"]]
+        if _plain_value(want.get(name)) != _plain_value(have.get(name))
+        and not (name == "version" and want.get(name) is None)
+    ]
+
+
+def headline(want: dict, have) -> str:
+    """`create file /etc/x`, or `update file /etc/x: content; mode 0644 -> 0640`."""
+    what = f"{want['kind']} {want.get('path') or want.get('name')}"
+    return f"update {what}: {'; '.join(difference(want, have))}" if have else f"create {what}"
+
+
+def _plain_value(value):
+    return list(value) if isinstance(value, (list, tuple)) else value
+
+
+def _words(name: str, have, want) -> str:
+    if name == "digest":
+        return "content"
+    if name in ("damage", "deviations"):
+        return "; ".join(have or ()) or f"{name} expected"
+    if name == "revision":
+        return "runs with an older configuration"
+    return f"{name} {_plain(have)} -> {_plain(want)}"
+
+
+def _plain(value) -> str:
+    return "yes" if value is True else "no" if value is False else str(value)

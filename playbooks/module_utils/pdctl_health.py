@@ -1,0 +1,127 @@
+"""Units just started -> all of them serve, or one clear reason why not, with the journal's last lines."""
+
+from __future__ import annotations
+
+import http.client
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
+
+from ansible.module_utils.pdctl_difference import Problem
+from ansible.module_utils.pdctl_observe_units import activity, unit_states
+
+RESTARTS_ALLOWED = 2  # a third crash in a row is no longer bad luck
+SETTLED_S = 1.0  # without a health URL: this long running in one invocation
+ANSWER_S = 5.0
+DEFAULT_LIMIT_S = 60
+PAUSE_S = (0.1, 2.0)  # between looks: from the first to the last
+JOURNAL_LINES = 20
+
+
+class Unhealthy(Problem):
+    def __init__(self, message: str, journal: dict) -> None:
+        super().__init__(message)
+        self.journal = journal
+
+
+def wait_healthy(rows: list, invocations: dict, touched: set) -> None:
+    """`invocations`: those before the work, which a touched unit must have left. Ends at a hopeless unit."""
+    waiting = [Wait(row, invocations.get(row["name"], ""), row["name"] in touched) for row in rows]
+    begun = time.monotonic()
+    pause = PAUSE_S[0]
+    while waiting:
+        states = unit_states([wait.name for wait in waiting])
+        answers = answers_of([wait.url for wait in waiting if wait.may_serve(states[wait.name])])
+        elapsed = time.monotonic() - begun
+        waiting = [wait for wait in waiting if not wait.is_over(states[wait.name], answers, elapsed)]
+        if waiting:
+            time.sleep(pause)
+            pause = min(pause * 1.5, PAUSE_S[1])
+
+
+class Wait:
+    """One unit on its way to health."""
+
+    def __init__(self, row: dict, left: str, touched: bool) -> None:
+        self.name = row["name"]
+        self.url = row.get("health_url") or ""
+        self.limit = row.get("health_s") or DEFAULT_LIMIT_S
+        self.left = left
+        self.touched = touched
+        self.restarts = -1
+        self.settling = ("", 0.0)
+        self.seen = "not started yet"
+
+    def may_serve(self, state: dict) -> bool:
+        """The old process must not answer for the new one."""
+        left = not self.touched or state["InvocationID"] != self.left
+        return left and not is_queued(state) and activity(state) == "active"
+
+    def is_over(self, state: dict, answers: dict, elapsed: float) -> bool:
+        """True when it serves; raises Unhealthy when it will not."""
+        self.refuse_hopeless(state)
+        if self.may_serve(state) and self.serves(state, answers, elapsed):
+            return True
+        if elapsed > self.limit:
+            raise self.unhealthy(f"not healthy within {self.limit} s: {self.seen}")
+        return False
+
+    def refuse_hopeless(self, state: dict) -> None:
+        if is_queued(state):
+            return
+        self.seen = f"systemd says {activity(state)}"
+        if state["ActiveState"] in ("failed", "inactive"):
+            raise self.unhealthy(f"it has ended ({state['SubState']}, result {state['Result']})")
+        restarts = int(state["NRestarts"] or 0)
+        self.restarts = restarts if self.restarts < 0 else self.restarts
+        if restarts - self.restarts > RESTARTS_ALLOWED:
+            raise self.unhealthy(f"it ended {restarts - self.restarts} times after its start")
+
+    def serves(self, state: dict, answers: dict, elapsed: float) -> bool:
+        if self.url:
+            self.seen = answers[self.url]
+            return self.seen == "200"
+        if self.touched and self.settling[0] != state["InvocationID"]:
+            self.settling = (state["InvocationID"], elapsed)
+        return not self.touched or elapsed - self.settling[1] >= SETTLED_S
+
+    def unhealthy(self, reason: str) -> Unhealthy:
+        return Unhealthy(f"{self.name}: {reason}", {self.name: journal(self.name)})
+
+
+def is_queued(state: dict) -> bool:
+    return state["Job"] not in ("", "0")
+
+
+def answers_of(urls: list) -> dict:
+    """One GET of each, at the same time: a hanging one must not delay the others."""
+    asked = sorted({url for url in urls if url})
+    if len(asked) < 2:
+        return {url: answer(url) for url in asked}
+    with ThreadPoolExecutor(len(asked)) as pool:
+        return dict(zip(asked, pool.map(answer, asked)))
+
+
+def answer(url: str) -> str:
+    """`200`, or why not; straight to the host, no proxy."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=ANSWER_S)
+    try:
+        connection.request("GET", parts.path or "/")
+        status = connection.getresponse().status
+    except (OSError, http.client.HTTPException) as error:
+        return f"{url} does not answer: {error}"
+    finally:
+        connection.close()
+    return "200" if status == 200 else f"{url} answers {status}"
+
+
+def journal(name: str) -> list:
+    done = subprocess.run(
+        ["journalctl", "--unit", name, "--lines", str(JOURNAL_LINES), "--no-pager", "--output", "cat"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    return done.stdout.decode("utf-8", "replace").splitlines()

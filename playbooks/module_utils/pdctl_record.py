@@ -1,0 +1,134 @@
+"""What pdctl put on this host: intentions before the work, observations after it, on disk at every moment."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import json
+import os
+
+from ansible.module_utils.pdctl_difference import Problem
+from ansible.module_utils.pdctl_files import write_file
+from ansible.module_utils.pdctl_observe import read_record, row_id
+
+VERSION = 1
+META = ("applied_at", "by", "pdctl", "spec_digest")
+
+
+class Record:
+    """One cluster's record.
+
+    `resources` are observed rows with `created`: whether pdctl made the thing. `pending` are things being
+    worked on. `extras` are paths and packages made by the way (parents of a file, dependencies of a package),
+    which no row stands for; they go when the record is empty.
+    """
+
+    def __init__(self, path: str, cluster: str) -> None:
+        errors: list = []
+        found = read_record(path, errors)
+        if errors:
+            raise Problem(f"the record cannot be used: {errors[0]}")
+        self.path = path
+        self.cluster = cluster
+        self.before = found
+        found = found or {}
+        self.rows = {row_id(row): row for row in found.get("resources", [])}
+        self.pending = {entry["id"]: entry for entry in found.get("pending", [])}
+        self.extras = list(found.get("extras", []))
+        self.meta = {name: found.get(name, "") for name in META}
+
+    def made(self, key: str, exists: bool) -> bool:
+        """Whether pdctl made `key`, or will have made it."""
+        if key in self.all():
+            return bool(self.all()[key]["created"])
+        return not exists or self.is_extra(key)
+
+    def is_extra(self, key: str) -> bool:
+        return key in self.extras or key.split(":", 1)[1] in self.extras
+
+    def all(self) -> dict:
+        return {**self.pending, **self.rows}
+
+    def intend(self, rows: list, existing: dict, extras: list) -> None:
+        """Before the work: whatever happens next, the record knows what may be there because of us."""
+        for row in rows:
+            key = row_id(row)
+            entry = {"id": key, "created": self.made(key, key in existing), "secret": bool(row.get("secret"))}
+            self.pending[key] = entry
+        self.extras += [extra for extra in extras if extra not in self.extras]
+        self.write()
+
+    def settle(self, asked: set, observed: dict, meta) -> None:
+        """After the work: what was asked about, and what an interrupted run was at, is as observed."""
+        for key in asked:
+            if key in observed:
+                self.rows[key] = dict(observed[key], created=self.made(key, True))
+            else:
+                self.rows.pop(key, None)
+        self.pending = {key: entry for key, entry in self.pending.items() if key not in asked}
+        self.extras = [extra for extra in self.extras if not self.is_recorded(extra)]
+        self.meta = {name: (meta or {}).get(name, self.meta[name]) for name in META}
+        if not self.is_unchanged():
+            self.write()
+
+    def is_recorded(self, extra: str) -> bool:
+        return extra in self.rows or any(f"{kind}:{extra}" in self.rows for kind in ("directory", "file"))
+
+    def is_finished(self, request: dict) -> bool:
+        """True when this request took away the last thing."""
+        deleting = bool(request.get("delete") or request.get("everything"))
+        return deleting and self.is_empty() and self.before is not None
+
+    def forget(self, key: str) -> None:
+        self.rows.pop(key, None)
+        self.pending.pop(key, None)
+
+    def is_empty(self) -> bool:
+        return not self.rows and not self.pending
+
+    def is_unchanged(self) -> bool:
+        """True when only the time and the user of the last apply would differ."""
+        now = self.as_json()
+        if self.before is None:
+            return self.is_empty() and not self.extras
+        return all(now[name] == self.before.get(name) for name in now if name not in ("applied_at", "by"))
+
+    def as_json(self) -> dict:
+        return {
+            "version": VERSION,
+            "cluster": self.cluster,
+            **self.meta,
+            "resources": [self.rows[key] for key in sorted(self.rows)],
+            "pending": [self.pending[key] for key in sorted(self.pending)],
+            "extras": self.extras,
+        }
+
+    def write(self) -> None:
+        folder = os.path.dirname(self.path)
+        os.makedirs(os.path.dirname(folder), 0o755, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        self.before = self.as_json()
+        text = json.dumps(self.before, indent=1, sort_keys=True) + "\n"
+        write_file(
+            {"path": self.path, "owner": "root", "group": "root", "mode": "0600", "secret": True},
+            [text.encode()],
+        )
+
+    def remove(self) -> None:
+        """The file and its folders, as far as they are empty."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
+        for folder in (os.path.dirname(self.path), os.path.dirname(os.path.dirname(self.path))):
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)
+
+
+def other_records(record: Record) -> list:
+    """The records of other clusters on this host."""
+    pattern = os.path.join(os.path.dirname(os.path.dirname(record.path)), "*", os.path.basename(record.path))
+    return [
+        Record(path, os.path.basename(os.path.dirname(path)))
+        for path in sorted(glob.glob(pattern))
+        if path != record.path
+    ]

@@ -1,0 +1,95 @@
+"""Unit rows -> running, enabled services of the wanted revision, and nothing else touched."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+
+from ansible.module_utils.pdctl_difference import Problem, difference
+from ansible.module_utils.pdctl_files import run
+from ansible.module_utils.pdctl_observe_units import drop_ins, unit_states
+
+STOPPED = ("inactive", "failed", "masked")
+
+
+def put_units(rows: list, have: dict, ours: set) -> None:
+    """Everything queued at once: systemd does the work in parallel, the wait for health comes after."""
+    names = [row["name"] for row in rows]
+    states = unit_states(names)
+    removed = remove_drop_ins(
+        {name: drop_ins(name, states.get(name, {"DropInPaths": ""})) for name in names}, ours
+    )
+    masked = [name for name in names if states.get(name, {}).get("LoadState") == "masked"]
+    if masked:
+        run(["systemctl", "unmask", *masked], "unmask")
+    stale = [name for name in names if states[name]["NeedDaemonReload"] == "yes"]
+    unknown = [name for name in names if states[name]["LoadState"] != "loaded"]
+    if removed or masked or stale or unknown:
+        run(["systemctl", "daemon-reload"], "read the unit files again")
+    _must_be_loaded(names)
+    enable = [row["name"] for row in rows if states[row["name"]]["UnitFileState"] != "enabled"]
+    if enable:
+        run(["systemctl", "enable", "--quiet", *enable], "enable")
+    queue(rows, have)
+
+
+def queue(rows: list, have: dict) -> None:
+    """Restart what runs in another form than wanted, start what does not run."""
+    start = [row["name"] for row in rows if is_stopped(have.get(row["name"]))]
+    restart = [
+        row["name"] for row in rows if row["name"] not in start and needs_restart(row, have[row["name"]])
+    ]
+    if start:
+        subprocess.run(["systemctl", "reset-failed", *start], stderr=subprocess.DEVNULL, check=False)
+        run(["systemctl", "start", "--no-block", *start], "start")
+    if restart:
+        run(["systemctl", "restart", "--no-block", *restart], "restart")
+
+
+def is_stopped(have) -> bool:
+    return have is None or have["active"] in STOPPED
+
+
+def needs_restart(want: dict, have: dict) -> bool:
+    differs = any(want[name] != have[name] for name in ("active", "revision"))
+    return bool(differs or have["deviations"] or want.get("restart"))
+
+
+def unit_headline(want: dict, have) -> str:
+    name = want["name"]
+    if have is None:
+        return f"start {name}"
+    words = difference(want, have) or ["what it works with was restarted"]
+    verb = "start" if is_stopped(have) else "restart" if needs_restart(want, have) else "enable"
+    return f"{verb} {name}: {'; '.join(words)}"
+
+
+def remove_units(names: list) -> None:
+    """Stopped and disabled; their files go as file rows."""
+    states = unit_states(names)
+    known = [name for name in names if states.get(name, {}).get("LoadState") == "loaded"]
+    if known:
+        run(["systemctl", "disable", "--quiet", *known], "disable")
+    running = [name for name in names if states.get(name, {}).get("ActiveState", "inactive") != "inactive"]
+    if running:
+        run(["systemctl", "stop", *running], "stop")
+        subprocess.run(["systemctl", "reset-failed", *running], stderr=subprocess.DEVNULL, check=False)
+    remove_drop_ins({name: drop_ins(name, states.get(name, {"DropInPaths": ""})) for name in names}, set())
+
+
+def remove_drop_ins(paths: dict, ours: set) -> list:
+    gone = [path for some in paths.values() for path in some if path not in ours]
+    for path in gone:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        with contextlib.suppress(OSError):
+            os.rmdir(os.path.dirname(path))
+    return gone
+
+
+def _must_be_loaded(names: list) -> None:
+    bad = {name: state for name, state in unit_states(names).items() if state["LoadState"] != "loaded"}
+    if bad:
+        words = [f"{name} ({state['LoadState']})" for name, state in sorted(bad.items())]
+        raise Problem(f"systemd cannot load {', '.join(words)}: systemd-analyze verify UNIT tells why")
