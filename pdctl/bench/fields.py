@@ -107,6 +107,7 @@ def _own(
         "seed": meta.seed,
         "prompt": {"kind": meta.prompt_kind, "input_len": meta.input_len, "output_len": meta.output_len},
         "ignore_eos": meta.ignore_eos,
+        "first_token_from_prefiller": meta.first_token_from_prefiller,
         "loop": LOOP,
         "itl_definition": ITL_DEFINITION,
         "percentile_method": "linear",

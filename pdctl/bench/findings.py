@@ -33,6 +33,7 @@ def findings(summary: Summary, prompt_check: PromptCheck | None = None) -> tuple
         *_reported(good),
         *_early_stop(summary, good),
         *_chunks(good),
+        *_first_token(summary),
         *_few(good),
     )
 
@@ -93,6 +94,15 @@ def _chunks(good: list[RequestSample]) -> Iterator[Finding]:
             "note",
             f"{tokens:,} output tokens came in {chunks:,} chunks ({tokens / chunks:.2f} a chunk): "
             "ITL is per chunk, TPOT per token",
+        )
+
+
+def _first_token(summary: Summary) -> Iterator[Finding]:
+    if summary.meta.first_token_from_prefiller:
+        yield Finding(
+            "note",
+            "TTFT ends with the prefiller's token, before the KV has moved: "
+            "the transfer is in each request's first gap, so in the tail of ITL",
         )
 
 

@@ -75,6 +75,8 @@ class Meta:
     endpoint_type: str = "openai"
     prompt_kind: str = "tokens"
     ignore_eos: bool = True
+    # the proxy passes the prefiller's token on before the KV has moved (LMCache 0.3.10's protocol)
+    first_token_from_prefiller: bool = False
     request_rate: float | None = None  # None: no rate, written "inf"
     burstiness: float = 1.0
     spec_digest: str | None = None

@@ -107,10 +107,11 @@ def test_the_reader_is_told_what_limits_the_numbers():
     summary = summarise(
         [ok(itls=(0.1,), counted_by_chunks=True), ok(reported_input_tokens=12)],
         1.0,
-        replace(META, simulated=True),
+        replace(META, simulated=True, first_token_from_prefiller=True),
         interrupted="interrupted",
     )
     texts = " | ".join(finding.text for finding in findings(summary))
+    assert "TTFT ends with the prefiller's token" in texts
     assert "simulator" in texts and "partial: interrupted" in texts and "carried no usage" in texts
     assert "8 output tokens came in 6 chunks (1.33 a chunk)" in texts
     assert "usage reports 12 prompt tokens for 8 sent" in texts
