@@ -1,0 +1,44 @@
+"""What must hold between the fields of a spec: one small pure function each, none needs a host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pdctl.spec.finding import Finding
+from pdctl.spec.model import Cluster
+from pdctl.spec.rules import arguments, engine, environment, hosts, layout, match, pins, secret
+from pdctl.spec.rules.rule import Rule
+
+RULES: tuple[Rule, ...] = (
+    Rule(hosts.names_are_unique, {"hosts"}),
+    Rule(hosts.addresses_are_unique, {"hosts"}),
+    Rule(hosts.names_that_are_addresses_are_legal, {"hosts"}),
+    Rule(hosts.addresses_reach_other_hosts, {"hosts"}),
+    Rule(hosts.only_one_host_is_local, {"hosts", "ssh"}),
+    Rule(layout.the_mode_has_its_pools, {"serving"}),
+    Rule(layout.hosts_are_known, {"hosts", "serving"}),
+    Rule(layout.labels_leave_a_host, {"hosts", "serving"}),
+    Rule(layout.placement_fits_count, {"serving"}),
+    Rule(layout.placed_gpus_exist, {"hosts", "serving"}),
+    Rule(match.tensor_parallel_fits, {"serving", "stack", "engine"}),
+    Rule(engine.the_cpu_engine_is_small, {"engine", "serving"}),
+    Rule(engine.the_tiny_model_stays_off_gpus, {"engine", "model"}),
+    Rule(engine.timing_is_the_simulators, {"engine"}),
+    Rule(pins.the_base_is_shipped, {"stack"}),
+    Rule(environment.pdctls_variables_are_left_alone, {"serving", "secrets"}),
+    Rule(environment.the_hash_seed_is_one, {"serving"}),
+    Rule(environment.caches_are_not_doubled, {"serving"}),
+    Rule(arguments.pdctls_flags_are_left_alone, {"serving"}),
+    Rule(arguments.decoders_keep_no_prefixes, {"serving"}),
+    Rule(arguments.each_word_stands_alone, {"serving"}),
+    Rule(secret.each_has_one_source, {"secrets"}),
+    Rule(secret.values_stay_out, {"serving"}),
+    Rule(secret.names_are_given_once, {"serving", "secrets"}),
+)
+
+
+def findings(cluster: Cluster, broken: frozenset[str] = frozenset()) -> Iterator[Finding]:
+    """What every rule finds, leaving out rules that read a `broken` section."""
+    for rule in RULES:
+        if not rule.reads & broken:
+            yield from rule.check(cluster)

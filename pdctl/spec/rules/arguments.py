@@ -1,0 +1,94 @@
+"""Rules on `extra_args`: flags that pdctl sets itself, whichever way they are spelled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pdctl.spec.finding import Finding
+from pdctl.spec.model import Cluster
+from pdctl.spec.rules.rule import pools
+
+UNSUPPORTED = "pdctl runs an instance on one host with tensor parallelism only"
+PLAIN_HTTP = "the proxy speaks plain HTTP to the engines"
+# Flags of `vllm serve` (0.11.0 to 0.33.0, arg_utils.py and cli_args.py) and the field to use instead.
+OWNED = {
+    "--host": "use `private_address` of the host",
+    "--port": "use `serving.ports`, or `ports` in `placement`",
+    "--uds": "the proxy reaches engines by TCP",
+    "--model": "use `model.id` or `model.path`",
+    "--served-model-name": "use `model.served_name`",
+    "--revision": "use `model.revision`",
+    "--dtype": "use `model.dtype`",
+    "--max-model-len": "use `model.max_model_len`",
+    "--tensor-parallel-size": "use `tensor_parallel`",
+    "--gpu-memory-utilization": "use `gpu_memory_utilization`",
+    "--max-num-seqs": "use `max_num_seqs`",
+    "--max-num-batched-tokens": "use `max_num_batched_tokens`",
+    "--kv-transfer-config": "use `serving.connector`",
+    "--config": "a second file would override this one; write its flags here",
+    "--hf-token": "name it under `secrets` as HF_TOKEN",
+    "--api-key": "name it under `secrets` as VLLM_API_KEY",
+    "--pipeline-parallel-size": UNSUPPORTED,
+    "--data-parallel-size": UNSUPPORTED,
+    "--nnodes": UNSUPPORTED,
+    "--ssl-keyfile": PLAIN_HTTP,
+    "--ssl-certfile": PLAIN_HTTP,
+}
+SHORT = {
+    "-tp": "--tensor-parallel-size",
+    "-pp": "--pipeline-parallel-size",
+    "-dp": "--data-parallel-size",
+}
+
+
+# A decoder that keeps prefixes of its own never fetches those chunks, and they stay in its buffer for ever
+# (LMCache pd_backend.py, 0.3.10 to 0.5.6).
+PREFIX_CACHING = "--enable-prefix-caching"
+
+
+def decoders_keep_no_prefixes(cluster: Cluster) -> Iterator[Finding]:
+    serving = cluster.serving
+    if serving.mode != "disaggregated" or serving.connector != "lmcache" or serving.decoders is None:
+        return
+    for i, word in enumerate(serving.decoders.extra_args):
+        if word.replace("_", "-").startswith(PREFIX_CACHING):
+            yield Finding(
+                ("serving", "decoders", "extra_args", i),
+                "with the lmcache connector decoders run without prefix caching",
+                "remove it: transferred chunks would never leave the decoder's buffer",
+            )
+
+
+def pdctls_flags_are_left_alone(cluster: Cluster) -> Iterator[Finding]:
+    for path, pool in pools(cluster):
+        for i, word in enumerate(pool.extra_args):
+            flag = owned(word)
+            if flag is not None:
+                yield Finding((*path, "extra_args", i), f"`{flag}` is set by pdctl", OWNED[flag])
+
+
+def each_word_stands_alone(cluster: Cluster) -> Iterator[Finding]:
+    """The engine would take `--seed 1` in one word for the name of a flag."""
+    for path, pool in pools(cluster):
+        for i, word in enumerate(pool.extra_args):
+            name = word.split("=")[0]
+            if name.startswith("-") and len(name.split()) > 1:
+                yield Finding(
+                    (*path, "extra_args", i),
+                    "a flag and its value stand in one word",
+                    'write them as two entries, as in ["--seed", "1"], or join them by `=`',
+                )
+
+
+def owned(word: str) -> str | None:
+    """The flag of pdctl's that `word` gives: `--x`, `--x=v`, `--x.key`, `--x_y`, `-x`, or its beginning."""
+    if not word.startswith("-"):
+        return None
+    name = word.split()[0].split("=")[0]
+    if name in SHORT:
+        return SHORT[name]
+    name = name.split(".")[0].replace("_", "-")
+    if name in OWNED:
+        return name
+    # argparse accepts any beginning that fits one flag only.
+    return next((flag for flag in OWNED if len(name) > 4 and flag.startswith(name)), None)

@@ -1,0 +1,50 @@
+"""Rules on what each engine can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pdctl.knowledge.models import TINY
+from pdctl.spec.finding import Finding
+from pdctl.spec.model import Cluster
+from pdctl.spec.rules.rule import pools
+
+
+def the_cpu_engine_is_small(cluster: Cluster) -> Iterator[Finding]:
+    if cluster.engine.kind != "vllm" or cluster.engine.device != "cpu":
+        return
+    for path, pool in pools(cluster):
+        if pool.tensor_parallel != 1:
+            yield Finding(
+                (*path, "tensor_parallel"),
+                f"the CPU engine runs with tensor_parallel 1, not {pool.tensor_parallel}",
+                "set it to 1, or `engine.device: cuda`",
+            )
+        for i, place in enumerate(pool.placement or ()):
+            if place.gpus:
+                yield Finding(
+                    (*path, "placement", i, "gpus"),
+                    "the CPU engine uses no GPUs",
+                    "remove `gpus`, or set `engine.device: cuda`",
+                    on_key=True,
+                )
+
+
+def the_tiny_model_stays_off_gpus(cluster: Cluster) -> Iterator[Finding]:
+    if cluster.model.id == TINY and cluster.engine.kind == "vllm" and cluster.engine.device == "cuda":
+        yield Finding(
+            ("model", "id"),
+            f"`{TINY}` has random weights and is made for the CPU engine and the simulator",
+            "name a real model, or set `engine.device: cpu`",
+        )
+
+
+def timing_is_the_simulators(cluster: Cluster) -> Iterator[Finding]:
+    if cluster.engine.kind != "simulator" and "simulator" in cluster.engine.model_fields_set:
+        yield Finding(
+            ("engine", "simulator"),
+            f"has no effect with engine `{cluster.engine.kind}`",
+            "remove it, or set `kind: simulator`",
+            "warning",
+            on_key=True,
+        )

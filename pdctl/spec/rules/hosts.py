@@ -1,0 +1,102 @@
+"""Rules on host names, addresses and how hosts are reached."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+
+from pdctl.spec.finding import Finding, Path
+from pdctl.spec.model import Cluster
+
+LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
+
+
+def names_are_unique(cluster: Cluster) -> Iterator[Finding]:
+    first: dict[str, int] = {}
+    for i, host in enumerate(cluster.hosts):
+        if first.setdefault(host.name, i) != i:
+            yield Finding(
+                ("hosts", i, "name"),
+                f"`{host.name}` is already the name of hosts[{first[host.name]}]",
+                "give each host its own name",
+            )
+
+
+def addresses_are_unique(cluster: Cluster) -> Iterator[Finding]:
+    """One machine listed twice would get two sets of instances on the same GPUs and ports."""
+    first: dict[str, int] = {}
+    for path, i, address in _addresses(cluster):
+        owner = first.setdefault(_normal(address), i)
+        if owner != i and cluster.hosts[owner].name != cluster.hosts[i].name:
+            yield Finding(
+                path,
+                f"`{address}` is already the address of host `{cluster.hosts[owner].name}`",
+                "each host is one machine; list it once",
+            )
+
+
+def names_that_are_addresses_are_legal(cluster: Cluster) -> Iterator[Finding]:
+    for i, host in enumerate(cluster.hosts):
+        if host.address is None and "_" in host.name:
+            yield Finding(
+                ("hosts", i, "name"),
+                f"`{host.name}` is also the address, and `_` is not legal in a host name used in URLs"
+                " (RFC 952/1123)",
+                "add `address:` with an IP address, or use hyphens",
+            )
+
+
+def addresses_reach_other_hosts(cluster: Cluster) -> Iterator[Finding]:
+    """What a host is told to peers as must lead to it from there."""
+    if len(cluster.hosts) < 2:
+        return
+    for path, i, address in _addresses(cluster):
+        if _is_loopback(address):
+            yield Finding(
+                path,
+                f"`{address}` means another machine on each host, and this cluster has {len(cluster.hosts)}",
+                f"give `{cluster.hosts[i].name}` an address that the other hosts reach it at",
+            )
+
+
+def only_one_host_is_local(cluster: Cluster) -> Iterator[Finding]:
+    if len(cluster.hosts) < 2:
+        return
+    for i, host in enumerate(cluster.hosts):
+        if host.ssh is not None and host.ssh.connection == "local":
+            yield _local(("hosts", i, "ssh", "connection"), cluster)
+    if cluster.ssh.connection == "local" and any(host.ssh is None for host in cluster.hosts):
+        yield _local(("ssh", "connection"), cluster)
+
+
+def _local(path: Path, cluster: Cluster) -> Finding:
+    return Finding(
+        path,
+        f"`local` reaches this machine only, and the cluster has {len(cluster.hosts)} hosts",
+        "use `connection: ssh` for clusters of more than one host",
+    )
+
+
+def _addresses(cluster: Cluster) -> Iterator[tuple[Path, int, str]]:
+    """Each address that others use, with the field it is written in."""
+    for i, host in enumerate(cluster.hosts):
+        field = "name" if host.address is None else "address"
+        yield ("hosts", i, field), i, host.address or host.name
+        if host.private_address is not None:
+            yield ("hosts", i, "private_address"), i, host.private_address
+
+
+def _normal(address: str) -> str:
+    try:
+        return str(ipaddress.ip_address(address))
+    except ValueError:
+        return address.lower().rstrip(".")
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        ip = ipaddress.ip_address(address)
+    except ValueError:
+        return address.lower() in LOOPBACK_NAMES
+    mapped = getattr(ip, "ipv4_mapped", None)
+    return (mapped or ip).is_loopback

@@ -1,0 +1,39 @@
+"""What a rule is, and the pools that most of them go through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Set
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from pdctl.spec.finding import Finding, Path
+from pdctl.spec.model import Cluster
+from pdctl.spec.serving import Pool
+
+POOLS = ("prefillers", "decoders", "instances")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`check` looks at the sections in `reads` only, so it still runs when another one is broken."""
+
+    check: Callable[[Cluster], Iterable[Finding]]
+    reads: Set[str]
+
+
+def pools(cluster: Cluster) -> Iterator[tuple[Path, Pool]]:
+    """Every pool that is written, with its path."""
+    for name in POOLS:
+        pool: Pool | None = getattr(cluster.serving, name)
+        if pool is not None:
+            yield ("serving", name), pool
+
+
+def guess(word: str, known: Iterable[str]) -> str:
+    """`did you mean ...?` or what there is."""
+    names = sorted(set(known))
+    close = get_close_matches(word, names, 1)
+    if close:
+        return f"did you mean `{close[0]}`?"
+    few = ", ".join(names[:10])
+    return f"there are: {few}" + (f" and {len(names) - 10} more" if len(names) > 10 else "")

@@ -1,0 +1,71 @@
+"""Bytes -> Source: the text of a spec, checked for size and encoding, and its lines and columns."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cached_property
+
+from pdctl.errors import SpecError
+
+MAX_BYTES = 1 << 20  # a file for 1,000 hosts is about 60 KiB
+BOMS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+# What YAML 1.2 (5.1) does not allow in a stream, and the byte order mark, which nobody sees in an editor.
+UNPRINTABLE = "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+
+
+@dataclass(frozen=True)
+class Source:
+    """The text of a spec, and the name it is reported under."""
+
+    name: str
+    text: str
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """Where each line begins; \\r\\n, \\n and \\r end a line, as in editors."""
+        return [0, *(match.end() for match in re.finditer("\r\n|\n|\r", self.text))]
+
+    def line(self, offset: int) -> int:
+        return bisect_right(self._starts, offset)
+
+    def where(self, offset: int, path: str = "") -> str:
+        """`cluster.yaml:12:5: serving.decoders`, counted from 1."""
+        line = self.line(offset)
+        place = f"{self.name}:{line}:{offset - self._starts[line - 1] + 1}"
+        return f"{place}: {path}" if path else place
+
+
+def source(raw: str | bytes, name: str) -> Source:
+    """Decode `raw`; SpecError says where it stops being text."""
+    if len(raw) > MAX_BYTES:
+        raise SpecError(
+            f"is larger than {MAX_BYTES >> 20} MiB",
+            where=name,
+            hint="a spec has some lines per host; was another file named by mistake?",
+        )
+    text = _decode(raw, name) if isinstance(raw, bytes) else raw
+    found = Source(name, text.removeprefix("\ufeff"))
+    if bad := re.search(UNPRINTABLE, found.text):
+        raise SpecError(
+            f"contains the character U+{ord(bad[0]):04X}, which YAML does not allow here",
+            where=found.where(bad.start()),
+            hint="remove it, or write it as an escape inside double quotes",
+        )
+    return found
+
+
+def _decode(raw: bytes, name: str) -> str:
+    hint = "save it as UTF-8"
+    if encoding := BOMS.get(raw[:2]):
+        raise SpecError(f"is {encoding} text", where=name, hint=hint)
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = Source(name, raw[: error.start].decode("utf-8"))
+        raise SpecError(
+            f"is not UTF-8 text: byte 0x{raw[error.start]:02x}",
+            where=before.where(len(before.text)),
+            hint=hint,
+        ) from None
