@@ -1,1 +1,1 @@
-"""The commands: load, call, view."""
+"""Commands: each loads nouns, calls a stage and shows the result."""

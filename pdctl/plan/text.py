@@ -9,7 +9,7 @@ from pdctl.state import File, Resource
 
 # Names whose value is masked, and values that look like a token whatever their name.
 SECRET_NAME = re.compile(
-    r"(?i)\b(\w*(?:token|secret|password|passwd|api_?key|credential)\w*)(\s*[=:]\s*)(\S.*)"
+    r"(?i)\b(\w*(?:token(?!s)|secret|password|passwd|api_?key|credential)\w*)(\s*[=:]\s*)(\S.*)"
 )
 SECRET_VALUE = re.compile(r"\b(?:hf_|sk-|ghp_|glpat-)[A-Za-z0-9_-]{6,}")
 MASK = "***"

@@ -1,0 +1,5 @@
+"""`python -m pdctl`."""
+
+from pdctl.cli.main import run
+
+run()

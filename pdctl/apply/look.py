@@ -1,0 +1,65 @@
+"""Spec -> what is wanted, what is there, and the plan between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pdctl.desired import desire
+from pdctl.errors import ErrorGroup, PdctlError
+from pdctl.hosts.probe import Observation, probe
+from pdctl.hosts.secrets import secrets_digest
+from pdctl.plan import Plan, make_plan
+from pdctl.state import Key, State
+from pdctl.topology.model import Topology
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look at the hosts. Nothing in it is cached from an earlier one."""
+
+    topology: Topology
+    folder: Path  # where the spec lies; relative paths in it start there
+    desired: State
+    observation: Observation
+    plan: Plan
+
+    @property
+    def failures(self) -> list[PdctlError]:
+        return list(self.observation.failures.values())
+
+
+def look(topology: Topology, folder: Path, progress: Callable[[str], None] | None = None) -> Look:
+    """Probe every host once and plan. Raises ErrorGroup when no host at all could be looked at."""
+    desired = desire(topology, secrets_digest(topology.spec, folder))
+    return look_for(topology, folder, desired, progress)
+
+
+def look_for(
+    topology: Topology, folder: Path, desired: State, progress: Callable[[str], None] | None = None
+) -> Look:
+    """The same for another wish, such as nothing at all (destroy)."""
+    seen = probe(topology.spec, desired, folder=folder, progress=progress)
+    if len(seen.failures) == len(topology.spec.hosts):
+        raise ErrorGroup("no host could be looked at", list(seen.failures.values()))
+    plan = make_plan(
+        topology,
+        desired,
+        seen.state,
+        seen.recorded,
+        contents=seen.contents,
+        found_before=found_before(seen),
+        unreachable={host: error.message for host, error in seen.failures.items()},
+    )
+    return Look(topology, folder, desired, seen, plan)
+
+
+def found_before(seen: Observation) -> frozenset[Key]:
+    """What the records say existed before pdctl touched it."""
+    return frozenset(
+        Key(host, row["id"])
+        for host, record in seen.records.items()
+        for row in record.rows
+        if not row.get("created", True)
+    )

@@ -1,0 +1,95 @@
+"""The program: its commands, and the only place where an error is caught and printed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from pdctl import __version__
+from pdctl.cli import apply, bench, bundle, change, observe, spec
+from pdctl.cli.finish import Finish
+from pdctl.cli.lab import lab_app
+from pdctl.errors import PdctlError
+
+app = typer.Typer(
+    name="pdctl",
+    help="Build, check and measure prefill/decode-disaggregated LLM serving on plain GPU servers.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for module in (spec, change, apply, observe, bench, bundle):
+    module.register(app)
+app.add_typer(lab_app)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"pdctl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of unexpected errors.")] = False,
+) -> None:
+    """Nothing to do before a command; `--debug` is read where errors are printed."""
+
+
+def run() -> NoReturn:
+    """Run a command; exit codes: 0 fine, 1 error, 2 difference found, 3 SLO missed, 130 interrupted."""
+    try:
+        app()
+        code = 0
+    except SystemExit as end:
+        # Usage errors end with 2, which here means "a difference was found".
+        code = 1 if end.code not in (0, None) else 0
+        code = 130 if end.code == 130 else code
+    except Finish as finish:
+        code = finish.code
+    except PdctlError as error:
+        code = _show(error)
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted; run the same command again to go on\n")
+        code = 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    except Exception as error:  # noqa: BLE001 -- the last catch: our own bug, shown short
+        code = _bug(error)
+    sys.exit(code)
+
+
+def _show(error: PdctlError) -> int:
+    from pdctl.views.console import err, error_document, print_json, show_error
+
+    if "--json" in sys.argv:
+        print_json(error_document(error))
+    show_error(error, err())
+    return error.exit_code
+
+
+def _bug(error: Exception) -> int:
+    if "--debug" in sys.argv:
+        traceback.print_exc()
+        return 1
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "pdctl"
+    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    log = state / "error.log"
+    with log.open("a", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+        traceback.print_exc(file=file)
+    sys.stderr.write(f"error: pdctl has a bug: {type(error).__name__}; details are in {log}\n")
+    return 1
+
+
+if __name__ == "__main__":
+    run()

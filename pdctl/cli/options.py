@@ -1,0 +1,17 @@
+"""Arguments that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Spec = Annotated[Path, typer.Argument(help="The spec; default ./cluster.yaml.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+BundleDir = Annotated[
+    Path | None,
+    typer.Option("--bundle", help="Folder of wheels, packages and models; default ~/.cache/pdctl/bundle."),
+]
+CLUSTER = Path("cluster.yaml")

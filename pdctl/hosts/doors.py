@@ -1,0 +1,53 @@
+"""Ways from the controller to the ports of the cluster: straight when they answer, else through ssh."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pdctl.hosts.reach import reach
+from pdctl.hosts.session import Session, open_session
+from pdctl.topology.model import Topology
+
+# A front door in the same network answers within a fraction of this.
+DIRECT_TIMEOUT_S = 1.0
+
+
+class Doors:
+    """Open ssh sessions and forwards to the hosts of one cluster, closed together."""
+
+    def __init__(self, topology: Topology, folder: Path) -> None:
+        self._topology = topology
+        self._folder = folder
+        self._sessions: dict[str, Session] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for session in self._sessions.values():
+            session.close()
+        self._sessions.clear()
+
+    def session(self, host: str) -> Session:
+        """The session to `host`, opened at its first use. Raises UnreachableError or HostError."""
+        if host not in self._sessions:
+            spec = next(h for h in self._topology.spec.hosts if h.name == host)
+            self._sessions[host] = open_session(reach(self._topology.spec, spec, self._folder))
+        return self._sessions[host]
+
+    def tunnel(self, host: str, address: str, port: int) -> tuple[str, int]:
+        """Where `address:port`, as `host` sees it, can be reached from here while the doors are open."""
+        return self.session(host).forward(address, port)
+
+    def best(self, host: str, address: str, port: int) -> tuple[tuple[str, int] | None, str]:
+        """(None, "direct") when the port answers from here, else (tunnel, "ssh tunnel")."""
+        try:
+            socket.create_connection((address, port), DIRECT_TIMEOUT_S).close()
+            return None, "direct"
+        except OSError:
+            return self.tunnel(host, address, port), "ssh tunnel"

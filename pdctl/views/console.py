@@ -1,0 +1,55 @@
+"""The two consoles: results on stdout, progress and errors on stderr; plain when not a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from pdctl.errors import ErrorGroup, PdctlError
+
+
+def out() -> Console:
+    return Console(file=sys.stdout, highlight=False, soft_wrap=True)
+
+
+def err() -> Console:
+    return Console(file=sys.stderr, highlight=False, soft_wrap=True)
+
+
+def print_json(document: Any) -> None:
+    """One JSON document on stdout; keys keep their order."""
+    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def show_error(error: PdctlError, console: Console) -> None:
+    """`error:` line, members of a group, then hints; nothing from outside is read as markup."""
+    if isinstance(error, ErrorGroup):
+        console.print(Text.assemble(("error: ", "bold red"), error.message))
+        for member in error.errors:
+            _member(member, console)
+    else:
+        console.print(Text.assemble(("error: ", "bold red"), str(error)))
+    if error.hint:
+        console.print(Text.assemble(("hint: ", "bold cyan"), error.hint))
+
+
+def _member(error: PdctlError, console: Console) -> None:
+    if isinstance(error, ErrorGroup):
+        for member in error.errors:
+            _member(member, console)
+        return
+    console.print(Text(f"  {error}"))
+    if error.hint:
+        console.print(Text(f"      hint: {error.hint}", style="cyan"))
+
+
+def error_document(error: PdctlError) -> dict[str, Any]:
+    """The error as JSON, for `--json`."""
+    found: dict[str, Any] = {"error": error.message, "where": error.where, "hint": error.hint}
+    if isinstance(error, ErrorGroup):
+        found["errors"] = [error_document(member) for member in error.errors]
+    return found

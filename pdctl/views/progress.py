@@ -1,0 +1,71 @@
+"""Events of a running step -> a live tree on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+from rich.tree import Tree
+
+MARK = {"ok": ("✓", "green"), "failed": ("✗", "red"), "unreachable": ("✗", "red")}
+
+
+class Progress:
+    """Steps with their hosts below. Use as a context manager around the work."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._clock = clock
+        self._steps: dict[str, dict[str, Text | None]] = {}
+        self._began: dict[str, float] = {}
+        self._current = ""
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live = Live(self, console=self._console, refresh_per_second=8, transient=False)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def step(self, title: str, hosts: list[str]) -> None:
+        """A step begins on `hosts`."""
+        self._current = title
+        self._steps[title] = dict.fromkeys(hosts)
+        self._began[title] = self._clock()
+        if not self._live:
+            self._console.print(Text(f"{title} ({', '.join(hosts)})" if hosts else title))
+
+    def done(self, host: str, status: str, details: list[str]) -> None:
+        """`host` ended its part of the current step."""
+        mark, style = MARK.get(status, ("-", "dim"))
+        seconds = self._clock() - self._began.get(self._current, self._clock())
+        line = Text.assemble((f"{mark} ", style), host, (f"  {seconds:.1f} s", "dim"))
+        for detail in details:
+            line.append(f"\n    {detail}", style="dim")
+        self._steps.setdefault(self._current, {})[host] = line
+        if not self._live:
+            self._console.print(Text("  ").append_text(line))
+
+    def note(self, text: str) -> None:
+        self._console.print(Text(text))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        tree = Tree("", hide_root=True)
+        for title, hosts in self._steps.items():
+            branch = tree.add(Text(title, style="bold"))
+            for host, line in hosts.items():
+                waited = self._clock() - self._began[title]
+                branch.add(line if line is not None else Spinner("dots", Text(f"{host}  {waited:.0f} s")))
+        yield tree
