@@ -22,8 +22,8 @@ _STYLES = {"warning": "yellow", "note": "dim"}
 
 
 def show_bench(
-    console: Console,
     summary: Summary,
+    console: Console,
     verdict: Verdict | None = None,
     findings: Sequence[Finding] = (),
     prompt_check: PromptCheck | None = None,

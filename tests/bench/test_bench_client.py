@@ -3,13 +3,13 @@ import os
 import signal
 
 import pytest
-from door import DONE, Door, Script, chunk, event, opened, tokens, usage, workload
 
 from pdctl.bench.client import LoadResult, Progress, Target, check_model, open_session, run_load, warm_up
 from pdctl.bench.prompts import Vocabulary
 from pdctl.bench.stats import RequestSample
 from pdctl.bench.stopping import interruptible
 from pdctl.errors import BenchError
+from tests.bench.door import DONE, Door, Script, chunk, event, opened, tokens, usage, workload
 
 HANG = Script((30.0,))
 
@@ -223,9 +223,8 @@ def test_ctrl_c_ends_the_load_with_a_partial_result_and_closes_its_connections()
         signal.signal(signal.SIGINT, before)
     assert result.interrupted == "interrupted"
     assert [sample.completed for sample in result.samples[:2]] == [True, True]
-    assert [sample.error for sample in result.samples[2:]] == ["cut off: interrupted"] * 2 + [
-        "not sent: interrupted"
-    ] * 4
+    left = ["cut off: interrupted"] * 2 + ["not sent: interrupted"] * 4
+    assert [sample.error for sample in result.samples[2:]] == left
     assert door.cut == 2
 
 

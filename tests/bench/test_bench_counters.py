@@ -3,13 +3,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_bench_stats import META, ok
 
 from pdctl.bench.counters import PromptCheck, Reading, check_prompts, totals
 from pdctl.bench.findings import findings
 from pdctl.bench.presets import ARTICLE_GRID, QUICK
 from pdctl.bench.prompts import Vocabulary, prompt
 from pdctl.bench.stats import summarise
+from tests.bench.runs import META, ok
 
 EXPOSITION = """\
 # HELP vllm:prompt_tokens_total Number of prefill tokens processed.

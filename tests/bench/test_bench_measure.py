@@ -2,10 +2,9 @@ import asyncio
 import os
 import signal
 
-from door import Script, opened, tokens, workload
-
 from pdctl.bench.measure import Measurement, MetricsSource, measuring
 from pdctl.bench.stopping import interruptible
+from tests.bench.door import Script, opened, tokens, workload
 
 
 def measured(script, counted=lambda door: len(door.bodies) * 8, **changes) -> Measurement:

@@ -4,12 +4,12 @@ import stat
 from dataclasses import replace
 
 import pytest
-from test_bench_stats import META, bad, ok
 
 from pdctl.bench.fields import result_fields, result_name
 from pdctl.bench.result import read_result, require_success, write_result
 from pdctl.bench.stats import summarise
 from pdctl.errors import BenchError
+from tests.bench.runs import META, bad, ok
 
 
 def file(tmp_path, content: str | bytes):

@@ -1,11 +1,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_bench_stats import META, bad, ok, runs
 
 from pdctl.bench.fields import result_fields
 from pdctl.bench.slo import Slo, judge
 from pdctl.bench.stats import summarise
+from tests.bench.runs import META, bad, ok, runs
 
 
 def verdict(samples, duration=2.0, **slo):

@@ -2,12 +2,12 @@ import json
 from itertools import pairwise
 
 import pytest
-from door import DONE, chunk, usage
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pdctl.bench.answer import Answer, error_text, one_line
 from pdctl.bench.sse import Event, EventSplitter
+from tests.bench.door import DONE, chunk, usage
 
 STREAM = (
     "data: é1\r\n\r\n: keep-alive\n\nevent: error\r\ndata: two\r\ndata: lines\n\n"

@@ -18,7 +18,7 @@ BAD = RequestSample(0.0, None, (), 128, 0, error="HTTP 500: [/bold]no slot[red]"
 def shown(samples, meta=META, slo=None, check=None, terminal=False, **about) -> str:
     summary = summarise(samples, 2.0, meta, **about)
     console = Console(file=io.StringIO(), force_terminal=terminal, width=100)
-    show_bench(console, summary, judge(summary, slo) if slo else None, findings(summary, check), check)
+    show_bench(summary, console, judge(summary, slo) if slo else None, findings(summary, check), check)
     return console.file.getvalue()
 
 
