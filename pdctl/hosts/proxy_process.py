@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import socket
 import subprocess
 import threading
 
 from pdctl.errors import UnreachableError
+from pdctl.hosts.tcp import tune
 
-END_S = 2.0  # how long the process may take to end once its streams are closed
+END_S = 2.0  # how long the process may take to end
 
 
 class ProxyProcess:
@@ -50,13 +52,8 @@ class ProxyProcess:
         self._read.settimeout(seconds)
 
     @property
-    def closed(self) -> bool:
+    def _closed(self) -> bool:  # paramiko asks sockets by this name
         return self._read.fileno() == -1
-
-    def give_up_after(self, silence_ms: int) -> None:
-        """TCP_USER_TIMEOUT, where the connection itself was handed over."""
-        if self._read.family != socket.AF_UNIX:
-            self._read.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, silence_ms)
 
     def failure(self, what: str) -> UnreachableError:
         """Ends the process and says what went wrong, in its own words where it has some."""
@@ -65,9 +62,10 @@ class ProxyProcess:
         return UnreachableError(said or f"ProxyCommand `{self._command}` {what}", where=self._where)
 
     def close(self) -> None:
-        """Ends the connection, then the process: by the end of its input, or else by a signal."""
+        """Ends the connection, then the process, by SIGHUP as ssh does it."""
         self._write.close()
         self._read.close()
+        self._process.send_signal(signal.SIGHUP)
         try:
             self._process.wait(END_S)
         except subprocess.TimeoutExpired:
@@ -82,7 +80,9 @@ class ProxyProcess:
             descriptors = socket.recv_fds(channel, 1, 1)[1]
         if not descriptors:
             raise self.failure("does not hand over a connection")
-        return socket.socket(fileno=descriptors[0])
+        connection = socket.socket(fileno=descriptors[0])
+        tune(connection)
+        return connection
 
     def _listen(self) -> None:
         assert self._process.stderr is not None

@@ -26,10 +26,9 @@ from pdctl.hosts.openssh import Login, learning, resolve
 from pdctl.hosts.proxy_process import ProxyProcess
 from pdctl.hosts.reach import Reach
 from pdctl.hosts.session import PROGRAM, Result, as_root
+from pdctl.hosts.tcp import tune
 
 KEEPALIVE_S = 5
-# A peer that acknowledges nothing for this long is gone (tcp(7), TCP_USER_TIMEOUT); keepalives give it cause.
-SILENCE_MS = 10_000
 # One RSA host key serves several signature algorithms (RFC 8332); the SHA-1 one is not asked for.
 ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
 PROHIBITED = 1  # SSH_OPEN_ADMINISTRATIVELY_PROHIBITED, RFC 4254 section 5.1
@@ -178,7 +177,6 @@ def _dialled(login: Login, where: str) -> Socket:
         process = ProxyProcess(
             login.proxy_command, fdpass=login.fdpass, timeout_s=login.timeout_s + 1, where=where
         )
-        process.give_up_after(SILENCE_MS)
         return process
     at = f"{login.host} port {login.port}"
     try:
@@ -195,7 +193,7 @@ def _dialled(login: Login, where: str) -> Socket:
         raise UnreachableError(f"{at} does not answer within {login.timeout_s:g} s", where=where) from None
     except OSError as error:
         raise UnreachableError(f"{at}: {error.strerror}", where=where) from None
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE_MS)
+    tune(sock)
     return sock
 
 
