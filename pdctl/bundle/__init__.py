@@ -1,1 +1,1 @@
-"""Everything a host installs, collected once on the controller: pinned wheels, debs, our own parts, a tiny model."""
+"""Everything hosts install, collected once on the controller: pinned wheels, debs, our parts, a model."""

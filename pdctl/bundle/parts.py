@@ -52,7 +52,7 @@ PARTS: Mapping[str, Part] = {
             requires=(*_SERVING, "pyyaml"),
             entry_points={"console_scripts": {"pdctl-simulator": "pdctl_simulator.__main__:main"}},
         ),
-        # torch, vLLM, LMCache and NIXL are not in `requires`: it is a plugin of an engine that has them pinned.
+        # No torch, vLLM, LMCache or NIXL in `requires`: it is a plugin of an engine that has them pinned.
         Part(
             name="cpu-connector",
             package="pdctl_cpu_connector",
@@ -64,7 +64,7 @@ PARTS: Mapping[str, Part] = {
 }
 
 STUBS: Mapping[str, tuple[str, str]] = {
-    # Must end in +cpu: vllm/platforms/__init__.py (0.32.0) finds the device by looking for "cpu" in this version.
+    # Must end in +cpu: vllm/platforms/__init__.py (0.32.0) finds the device by "cpu" in this version.
     "vllm-stub": ("vllm", "0.32.0+cpu"),
 }
 

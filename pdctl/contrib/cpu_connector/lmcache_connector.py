@@ -1,7 +1,7 @@
-"""vLLM's paged CPU cache <-> LMCache's memory objects, for LMCache's in-process mode (LMCacheConnectorV1, PD).
+"""vLLM's paged CPU cache <-> LMCache's memory objects, for LMCache inside the engine (PD mode).
 
-LMCache 0.5.6 has such a connector for CUDA, XPU, MUSA and HPU; on CPU its factory raises "No supported cpu connector
-found" and vLLM goes on without any transfer. Everything else of its PD path has a CPU branch.
+LMCache 0.5.6 has such a connector for CUDA, XPU, MUSA and HPU; on CPU its factory raises "No supported cpu
+connector found" and vLLM goes on without any transfer. Everything else of its PD path has a CPU branch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .packing import offsets
 
 
 def install() -> None:
-    """Make LMCache's factory return a `CPUConnector` for vLLM on CPU, and what it did before for anything else."""
+    """Make LMCache's factory return a `CPUConnector` for vLLM on CPU, and for anything else what it did."""
     original = gpu_connector.CreateGPUConnector
     if getattr(original, "by_pdctl", False):
         return
@@ -35,7 +35,10 @@ def install() -> None:
 
 
 class CPUConnector(GPUConnectorInterface):  # type: ignore[misc]
-    """Copies tokens between vLLM's cache, per layer [blocks, heads, block, 2 * dim], and [2, layers, tokens, width]."""
+    """Copies tokens between vLLM's cache and LMCache's objects.
+
+    The cache is one [blocks, heads, block, 2 * dim] a layer, an object is [2, layers, tokens, heads * dim].
+    """
 
     def __init__(self, kv_shape: tuple[int, int, int, int, int]) -> None:
         self.layers, _, _, self.heads, self.dim = kv_shape
@@ -72,7 +75,7 @@ class CPUConnector(GPUConnectorInterface):  # type: ignore[misc]
             self.to_gpu(memory_obj, start, end, **kwargs)
 
     def _places(self, start: int, end: int, kwargs: Any) -> list[tuple[Any, Any, Any]]:
-        """For K and for V: the index of tokens [start, end) into a flattened cache, shaped [tokens, heads, dim]."""
+        """For K and for V: the [tokens, heads, dim] index of tokens [start, end) into a flattened cache."""
         self.initialize_kvcaches_ptr(**kwargs)
         if self.places is None:
             first = self.kvcaches[0]

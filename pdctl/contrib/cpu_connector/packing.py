@@ -1,6 +1,6 @@
 """One block of vLLM's CPU KV cache -> where each element of K and of V lies in it.
 
-vLLM packs K for the instruction set in use (with AVX-512: 32 tokens transposed; V is plain). The layout is not an
+vLLM packs K for the instruction set in use (with AVX-512: 32 tokens transposed; V is plain). The layout is no
 interface, so vLLM's own kernel is asked: known numbers are written through it and looked up.
 """
 
@@ -19,7 +19,7 @@ _BASE = 128
 
 
 def offsets(block: int, dim: int, dtype: Any, write: Write | None = None) -> tuple[Any, Any]:
-    """Two [block, dim] tensors: the place of element (token, d) of K and of V inside a flattened block of a head."""
+    """Two [block, dim] tensors: where element (token, d) of K and of V lies in a head's flattened block."""
     return _invert(_written_numbers(block, dim, dtype, write or vllm_write(block, dim, dtype)), block, dim)
 
 
@@ -45,7 +45,8 @@ def _written_numbers(block: int, dim: int, dtype: Any, write: Write) -> Any:
         digit = (numbers // _BASE**power % _BASE).to(dtype)
         cache = torch.zeros(1, 1, block, 2 * dim, dtype=dtype)
         keys, values = (half.view(block, 1, dim) for half in digit.split(size))
-        write(keys, values, *cache.view(1, 1, 2 * block, dim).chunk(2, dim=2), torch.arange(block))
+        key_cache, value_cache = cache.view(1, 1, 2 * block, dim).chunk(2, dim=2)
+        write(keys, values, key_cache, value_cache, torch.arange(block))
         found += cache.view(-1).long() * _BASE**power
     return found
 

@@ -20,7 +20,7 @@ def _before_creating_a_connector() -> None:
     """Wrap vLLM's connector factory.
 
     Not earlier, because vLLM's worker walks all loaded modules while it registers its kernels
-    (vllm/triton_utils/dispatcher.py, 0.32.0) and ends in an AttributeError when LMCache's imports are among them.
+    (vllm/triton_utils/dispatcher.py, 0.32.0) and ends in an AttributeError if LMCache's imports are there.
     """
     from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
 

@@ -1,8 +1,8 @@
 """NIXL's progress thread -> one that waits in poll() instead of taking a whole core.
 
-NIXL's Python API fixes the delay at 0 (nixl_cu12/_api.py 1.5.1, `agent_config.pthrDelay = 0`), so that the UCX plugin
-polls with a timeout of 0: 2.9 s of CPU in 3 s idle. With a delay the thread sleeps in poll() and an event still wakes
-it at once: 0.01 s of CPU in 3 s idle. No setting outside the code changes it.
+NIXL's Python API fixes the delay at 0 (nixl_cu12/_api.py 1.5.1, `agent_config.pthrDelay = 0`), so its UCX
+plugin polls with a timeout of 0: 2.9 s of CPU in 3 s idle. With a delay the thread sleeps in poll(), an event
+still wakes it at once: 0.01 s of CPU in 3 s idle. No setting outside the code changes it.
 """
 
 from __future__ import annotations
