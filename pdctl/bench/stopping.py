@@ -44,8 +44,9 @@ async def interruptible(run: Callable[[asyncio.Event], Awaitable[T]]) -> T:
         restore()
         stop.set()
 
-    # only the main thread may handle signals; elsewhere the caller's own handling stays
-    held = threading.current_thread() is threading.main_thread()
+    # only the main thread may handle signals; and a shell's background job is started with SIGINT ignored
+    main = threading.current_thread() is threading.main_thread()
+    held = main and before not in (signal.SIG_IGN, None)
     if held:
         loop.add_signal_handler(signal.SIGINT, first)
     try:

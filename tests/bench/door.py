@@ -27,6 +27,9 @@ class Script:
     breaks_off: bool = False  # close the connection without ending the answer
 
 
+HANG = Script((30.0,))
+
+
 @dataclass
 class Door:
     base_url: str = ""

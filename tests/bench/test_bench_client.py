@@ -1,17 +1,12 @@
 import asyncio
-import os
-import signal
 
 import pytest
 
 from pdctl.bench.client import LoadResult, Progress, Target, check_model, open_session, run_load, warm_up
 from pdctl.bench.prompts import Vocabulary
 from pdctl.bench.stats import RequestSample
-from pdctl.bench.stopping import interruptible
 from pdctl.errors import BenchError
-from tests.bench.door import DONE, Door, Script, chunk, event, opened, tokens, usage, workload
-
-HANG = Script((30.0,))
+from tests.bench.door import DONE, HANG, Door, Script, chunk, event, opened, tokens, usage, workload
 
 
 def load(script, progress=lambda _: None, **changes) -> tuple[LoadResult, Door]:
@@ -26,8 +21,8 @@ def load(script, progress=lambda _: None, **changes) -> tuple[LoadResult, Door]:
     return asyncio.run(run())
 
 
-def one(*steps, **about) -> RequestSample:
-    result, _ = load([Script(steps, **about)], request_timeout_s=0.5)
+def one(*steps, timeout=10.0, **about) -> RequestSample:
+    result, _ = load([Script(steps, **about)], request_timeout_s=timeout)
     return result.samples[0]
 
 
@@ -38,7 +33,6 @@ def test_a_sound_answer_gives_its_gaps_and_the_tokens_of_its_usage():
     assert 0.05 <= sample.ttft_s < sample.e2el_s and sample.e2el_s >= 0.05 + 3 * 0.04
     assert len(sample.itls_s) == 3
     assert (sample.input_tokens, sample.reported_input_tokens, sample.output_tokens) == (8, 9, 4)
-    assert sample.start_s < 5 and sample.e2el_s < 5
 
 
 def test_each_event_counts_when_one_network_chunk_carries_several():
@@ -79,8 +73,8 @@ def test_an_event_split_over_network_chunks_arrives_once_with_its_last_byte():
             {},
             'an event is no completion chunk: {"choices": [{"text": 3}]}',
         ),
-        ((chunk(), 30.0), {}, "no complete answer within 0.5 s"),
-        ((30.0,), {}, "no complete answer within 0.5 s"),
+        ((chunk(), 30.0), {"timeout": 0.3}, "no complete answer within 0.3 s"),
+        ((30.0,), {"timeout": 0.3}, "no complete answer within 0.3 s"),
     ],
 )
 def test_a_request_fails_with_its_reason(steps, about, error):
@@ -195,48 +189,6 @@ def test_the_time_limit_ends_the_load_and_says_what_was_not_measured():
     )
     assert any(sample.error.startswith("cut off: ") for sample in result.samples)
     assert result.duration_s < 2 and len(result.samples) == 5
-
-
-def test_ctrl_c_ends_the_load_with_a_partial_result_and_closes_its_connections():
-    async def run() -> tuple[LoadResult, Door]:
-        def script(number: int) -> Script:
-            if number == 3:
-                os.kill(os.getpid(), signal.SIGINT)
-            return tokens(1) if number < 2 else HANG
-
-        wanted = workload(num_prompts=8, concurrency=2)
-        async with opened(script) as door, open_session(2) as session:
-            result = await interruptible(lambda stop: run_load(session, door.target, wanted, stop=stop))
-            async with asyncio.timeout(5):
-                while door.in_flight:
-                    await asyncio.sleep(0.01)
-            return result, door
-
-    def callers_own(*_: object) -> None:
-        raise AssertionError("the first Ctrl-C is the bench's")
-
-    before = signal.signal(signal.SIGINT, callers_own)
-    try:
-        result, door = asyncio.run(run())
-        assert signal.getsignal(signal.SIGINT) is callers_own
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert result.interrupted == "interrupted"
-    assert [sample.completed for sample in result.samples[:2]] == [True, True]
-    left = ["cut off: interrupted"] * 2 + ["not sent: interrupted"] * 4
-    assert [sample.error for sample in result.samples[2:]] == left
-    assert door.cut == 2
-
-
-def test_a_second_ctrl_c_is_not_caught():
-    async def run(stop: asyncio.Event) -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-        await stop.wait()
-        os.kill(os.getpid(), signal.SIGINT)
-        await asyncio.sleep(5)
-
-    with pytest.raises(KeyboardInterrupt):
-        asyncio.run(interruptible(run))
 
 
 def test_a_forward_is_used_without_changing_the_host_that_is_named():

@@ -4,7 +4,7 @@ import signal
 
 from pdctl.bench.measure import Measurement, MetricsSource, measuring
 from pdctl.bench.stopping import interruptible
-from tests.bench.door import Script, opened, tokens, workload
+from tests.bench.door import HANG, Script, opened, tokens, workload
 
 
 def measured(script, counted=lambda door: len(door.bodies) * 8, **changes) -> Measurement:
@@ -52,7 +52,7 @@ def test_an_unreachable_metrics_page_is_reported_and_costs_nothing():
 def test_ctrl_c_during_warm_up_ends_at_once_with_nothing_sent():
     def script(number: int) -> Script:
         os.kill(os.getpid(), signal.SIGINT)
-        return Script((30.0,))
+        return HANG
 
     seen = measured(script, num_prompts=3, warmups=1)
     assert [sample.error for sample in seen.load.samples] == ["not sent: interrupted"] * 3
