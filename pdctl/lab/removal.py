@@ -16,7 +16,7 @@ from pdctl.lab.mounts import unmount_under
 from pdctl.lab.paths import LabPaths
 from pdctl.lab.processes import alive
 from pdctl.lab.state import LabState, read_state
-from pdctl.lab.tree import remove_half_built, remove_tree
+from pdctl.lab.tree import remove_half_built, remove_trees
 
 NSPAWN_RUN = Path(
     "/run/systemd/nspawn"
@@ -37,7 +37,7 @@ def remove(paths: LabPaths, purge: bool, waiting: Callable[[], None]) -> None:
         if state.cache:
             remove_half_built(Path(state.cache), paths.lab_id)
         if purge and state.cache and state.tree:
-            remove_tree(Path(state.tree), Path(state.cache))
+            remove_trees(Path(state.tree), Path(state.cache))
         _remove_files(paths)
 
 
@@ -65,5 +65,7 @@ def _remove_files(paths: LabPaths) -> None:
     public = paths.key.with_suffix(".pub")
     for file in (paths.key, public, paths.known_hosts, paths.ssh_config, paths.state, paths.lock):
         file.unlink(missing_ok=True)
-    if not any(paths.directory.iterdir()):
-        paths.directory.rmdir()
+    for directory in (paths.directory, paths.directory.parent):
+        ours = directory == paths.directory or directory.name == ".pdctl"
+        if ours and not any(directory.iterdir()):
+            directory.rmdir()

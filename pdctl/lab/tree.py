@@ -77,12 +77,10 @@ def remove_half_built(cache: Path, lab_id: str) -> None:
         shutil.rmtree(_work(cache, lab_id))
 
 
-def remove_tree(tree: Path, cache: Path) -> None:
-    """Remove a tree from the cache unless another lab still runs on it."""
+def remove_trees(tree: Path, cache: Path) -> None:
+    """Remove a tree, and older ones of its kind, from the cache unless another lab still runs on them."""
     with locked(cache / "lock"):
-        _remove_unused(tree)
-        if tree.parent.is_dir() and not any(tree.parent.iterdir()):
-            tree.parent.rmdir()
+        _remove_unused(tree.parent)
 
 
 def default_suite(os_release: str | None = None) -> str:
@@ -149,16 +147,16 @@ def _generations(directory: Path) -> list[Path]:
 def _remove_older(spec: TreeSpec, cache: Path, newest: Path) -> None:
     """Trees of the same suite and look that this one replaces, also those of another version of pdctl."""
     for directory in cache.glob(f"{spec.suite}-{spec.looks_like}-*"):
-        for tree in _generations(directory):
-            if tree != newest:
-                _remove_unused(tree)
-        if not any(directory.iterdir()):
-            directory.rmdir()
+        _remove_unused(directory, keep=newest)
 
 
-def _remove_unused(tree: Path) -> None:
-    if tree.is_dir() and not is_lower_layer(tree):
-        shutil.rmtree(tree)
+def _remove_unused(directory: Path, keep: Path | None = None) -> None:
+    """Remove the generations of one key that no lab runs on, and the directory with the last of them."""
+    for tree in _generations(directory):
+        if tree != keep and not is_lower_layer(tree):
+            shutil.rmtree(tree)
+    if directory.is_dir() and not any(directory.iterdir()):
+        directory.rmdir()
 
 
 def _shell_values(text: str) -> dict[str, str]:

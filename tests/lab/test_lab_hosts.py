@@ -13,12 +13,12 @@ from pathlib import Path
 
 import paramiko
 import pytest
-from labs import lab_hosts
 
 from pdctl.errors import LabError
 from pdctl.lab import Bind, Lab, machine
 from pdctl.lab.cgroup import lab_group, populated
 from pdctl.lab.network import plugged
+from tests.labs import lab_hosts
 
 pytestmark = pytest.mark.hosts
 
