@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ruamel.yaml import YAML
@@ -49,23 +48,23 @@ class Entry(NamedTuple):
     node: Node
 
 
-@dataclass
 class Document:
     """The root (None when the file is empty), and what is wrong with the YAML itself."""
 
-    root: Node | None = None
-    problems: list[Problem] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.root: Node | None = None
+        self.problems: list[Problem] = []
 
 
-@dataclass
 class _Reading:
     """One pass over the events."""
 
-    source: Source
-    events: Iterator[Any]
-    document: Document
-    anchors: dict[str, Node | None] = field(default_factory=dict)  # None while the node is still open
-    nodes: int = 0
+    def __init__(self, source: Source, events: Iterator[Any], document: Document) -> None:
+        self.source = source
+        self.events = events
+        self.document = document
+        self.anchors: dict[str, Node | None] = {}  # None while the node is still open
+        self.nodes = 0
 
     def flaw(self, offset: int, path: Path, message: str, hint: str | None = None) -> None:
         self.document.problems.append(Problem(offset, path, message, hint))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Path = tuple[str | int, ...]
 Severity = Literal["error", "warning"]
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """Something wrong at `path`; `on_key` points at the key instead of its value."""
 
     path: Path
@@ -20,8 +18,7 @@ class Finding:
     on_key: bool = False
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """Something wrong at `offset` of the text."""
 
     offset: int

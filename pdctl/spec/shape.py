@@ -28,6 +28,13 @@ KINDS = {
     "dict_type": "a mapping",
     "model_type": "a mapping",
 }
+# Sections that a single value may stand for.
+SHORT_FORMS = {
+    "Gpus": "a whole number or a mapping",
+    "Stack": "a name or a mapping",
+    "Engine": "a name or a mapping",
+    "Place": "a host name or a mapping",
+}
 LIMITS = {"greater_than_equal": "at least", "less_than_equal": "at most", "greater_than": "more than"}
 # YAML 1.1 took these for true and false.
 OLD_BOOLS = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
@@ -140,18 +147,18 @@ def _wrong(kind: str, ctx: Mapping[str, Any], found: Found, loc: Path) -> tuple[
 
 
 def _wrong_kind(kind: str, node: Node, loc: Path) -> tuple[str, str | None]:
-    value, wanted = node.value, KINDS[kind]
+    value, section = node.value, section_at(loc) if kind == "model_type" else None
+    wanted = SHORT_FORMS.get(section.__name__, "a mapping") if section else KINDS[kind]
     if value is None:
         return f"has no value; it must be {wanted}", "write one, or remove the key"
     if kind == "string_type" and isinstance(value, bool | int | float):
         return _number_for_text(node), None
-    section = section_at(loc) if kind == "model_type" else None
     hint = f"its keys: {', '.join(section.model_fields)}" if section else None
     if kind == "bool_type" and node.text.lower() in OLD_BOOLS:
         hint = f"`{node.text}` is text in YAML 1.2; write `{OLD_BOOLS[node.text.lower()]}`"
     elif kind == "list_type":
         hint = "write each entry on a line of its own after `- `, or all in `[...]`"
-    elif wanted.endswith("number") and node.quoted:
+    elif "number" in wanted and node.quoted:
         hint = "write it without quotes"
     return f"must be {wanted}, not {_what(node)}", hint
 

@@ -12,7 +12,8 @@ NAME = r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?"
 HOST_NAME = r"[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?"
 DNS_LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 ENV_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,127}"
-VERSION = r"[A-Za-z0-9][A-Za-z0-9.+:~_-]{0,79}"
+# Debian and Python versions and commits; `latest` pins nothing, hence the digit.
+VERSION = r"(?=.*[0-9])[A-Za-z0-9][A-Za-z0-9.+:~_-]{0,79}"
 # Debian policy 5.6.1; a name that ends in - or + would tell apt to remove or install something else.
 PACKAGE = r"[a-z0-9][a-z0-9+.-]*[a-z0-9]"
 # Hugging Face repository ids: one or two parts.
@@ -115,7 +116,7 @@ def _env_name(value: str) -> str:
 
 def _version(value: str) -> str:
     if not re.fullmatch(VERSION, value):
-        raise ValueError("is not a version: use up to 80 letters, digits and . + : ~ _ -")
+        raise ValueError("is not a version: use up to 80 letters, digits and . + : ~ _ - with a digit")
     return value
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Set
-from dataclasses import dataclass
-from difflib import get_close_matches
+from typing import NamedTuple
 
 from pdctl.spec.finding import Finding, Path
 from pdctl.spec.model import Cluster
@@ -13,8 +12,7 @@ from pdctl.spec.serving import Pool
 POOLS = ("prefillers", "decoders", "instances")
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """`check` looks at the sections in `reads` only, so it still runs when another one is broken."""
 
     check: Callable[[Cluster], Iterable[Finding]]
@@ -31,6 +29,8 @@ def pools(cluster: Cluster) -> Iterator[tuple[Path, Pool]]:
 
 def guess(word: str, known: Iterable[str]) -> str:
     """`did you mean ...?` or what there is."""
+    from difflib import get_close_matches  # needed only when something is wrong
+
     names = sorted(set(known))
     close = get_close_matches(word, names, 1)
     if close:
