@@ -40,13 +40,12 @@ journal:
   returned: on failure of a unit
 """
 
-import base64
-import json
 import os
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.pdctl_apply import converge
-from ansible.module_utils.pdctl_difference import Problem
+from ansible.module_utils.pdctl_difference import Problem, told
+from ansible.module_utils.pdctl_request import decoded
 
 
 def main() -> None:
@@ -63,22 +62,6 @@ def main() -> None:
         journal = getattr(error, "journal", {})
         module.fail_json(msg=told(error), did=did, changed=bool(did), journal=journal)
     module.exit_json(changed=bool(did), did=did)
-
-
-def decoded(request) -> dict:
-    """Text that Ansible passes on untouched, where a dict would have each of its strings templated."""
-    return json.loads(base64.b64decode(request)) if isinstance(request, str) else request
-
-
-def told(error) -> str:
-    """The problem, and the earlier one during which it came up."""
-    if isinstance(error, OSError):
-        return f"{error.filename or 'this host'}: {error.strerror or error}"
-    problems = []
-    while error is not None:
-        problems += [str(error)] if isinstance(error, Problem) else []
-        error = error.__context__
-    return "; before that: ".join(problems)
 
 
 if __name__ == "__main__":

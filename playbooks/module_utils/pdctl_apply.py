@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
-import time
 
 from ansible.module_utils.pdctl_delete import PACKAGE, TREE, delete, doomed_ids, finish
 from ansible.module_utils.pdctl_difference import Problem, difference, headline
@@ -17,6 +14,7 @@ from ansible.module_utils.pdctl_files import (
     render_environment,
 )
 from ansible.module_utils.pdctl_health import wait_healthy
+from ansible.module_utils.pdctl_host_lock import host_lock
 from ansible.module_utils.pdctl_observe import observe_rows, row_id, row_of
 from ansible.module_utils.pdctl_observe_files import secret_digest
 from ansible.module_utils.pdctl_packages import put_packages, update_lists
@@ -24,8 +22,6 @@ from ansible.module_utils.pdctl_record import Record
 from ansible.module_utils.pdctl_units import is_stopped, needs_restart, put_units, unit_headline
 from ansible.module_utils.pdctl_venvs import PYTHONS, put_venvs
 
-LOCKED = "/var/lib"  # locked as a folder: nothing to create, nothing left behind, freed when the process ends
-LOCK_S = 900
 PUT = ("user", "directory", "file", "package", "venv")
 APT = "/etc/apt/"
 
@@ -105,7 +101,7 @@ def perform(work: Work, todo: list) -> None:
         put([row for row in todo if row["kind"] != "unit"], work)
         put_and_wait([row for row in todo if row["kind"] == "unit"], work)
         if work.doomed:
-            work.did += delete(work.doomed, work.seen, record)
+            delete(work.doomed, work.seen, record, work.did)
     finally:
         after = settle(work, todo)
     check(todo, after)
@@ -189,22 +185,3 @@ def parents_of(todo: list, work: Work) -> list:
     fetching = any(row["kind"] == "venv" and not row.get("wheels") for row in todo)
     pythons = os.path.join(os.path.dirname(work.bundle), PYTHONS)
     return extras + ([TREE + pythons] if fetching and not os.path.exists(pythons) else [])
-
-
-@contextlib.contextmanager
-def host_lock():
-    """One converge at a time: an earlier one may still run after its connection was lost."""
-    folder = os.open(LOCKED, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        deadline = time.monotonic() + LOCK_S
-        while True:
-            try:
-                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise Problem(f"another pdctl has been at work on this host for {LOCK_S} s") from None
-                time.sleep(0.2)
-        yield
-    finally:
-        os.close(folder)

@@ -5,16 +5,21 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import pwd
 
 from ansible.module_utils.pdctl_files import remove_file, remove_tree, run
 from ansible.module_utils.pdctl_observe import row_id, row_of
 from ansible.module_utils.pdctl_packages import purge_packages
-from ansible.module_utils.pdctl_record import Record, other_records
+from ansible.module_utils.pdctl_record import UNIT_FOLDER, Record, other_records
 from ansible.module_utils.pdctl_units import remove_units
 from ansible.module_utils.pdctl_venvs import remove_venv
 
 ORDER = ("unit", "file", "venv", "package", "user", "directory")
-UNIT_FOLDER = "/etc/systemd/system/"
+LEFT = {
+    errno.ENOTEMPTY: "it is not empty",
+    errno.EEXIST: "it is not empty",
+    errno.EBUSY: "it is a mount point",
+}
 PACKAGE, TREE = "package:", "tree:"  # what an extra is when it is no path to a single file or folder
 
 
@@ -31,10 +36,9 @@ def doomed_ids(request: dict, record: Record) -> list:
     return sorted(set(asked), key=lambda key: (rank[row_of(key)["kind"]], -depth[key], key))
 
 
-def delete(keys: list, existing: dict, record: Record) -> list:
-    """What was done, in words. Things of others are only dropped from the record."""
+def delete(keys: list, existing: dict, record: Record, did: list) -> None:
+    """Things of others are only dropped from the record. `did` grows as the work goes."""
     others = other_records(record)
-    did = []
     mine = []
     for key in keys:
         heirs = [other for other in others if key in other.rows]
@@ -43,57 +47,64 @@ def delete(keys: list, existing: dict, record: Record) -> list:
         if record.made(key, True) and not heirs:
             mine.append(key)
         elif key in record.rows:
-            did.append(
-                f"leave {_words(key)}: {'another cluster uses it' if heirs else 'it was there before pdctl'}"
-            )
-    did += [f"delete {_words(key)}" for key in mine if key in existing and not key.startswith("directory:")]
-    remove(mine)
-    did += remove_directories([key.split(":", 1)[1] for key in mine if key.startswith("directory:")])
+            reason = "another cluster uses it" if heirs else "it was there before pdctl"
+            did.append(f"leave {_words(key)}: {reason}")
+    for kind in ORDER:
+        some = [key for key in mine if row_of(key)["kind"] == kind]
+        if some:
+            left = remove(kind, [key.split(":", 1)[1] for key in some]) or {}
+            did += [f"delete {_words(key)}" for key in some if key in existing and key not in left]
+            did += [f"leave {_words(key)}: {left[key]}" for key in some if key in left]
     for key in keys:
         record.forget(key)
-    return did
 
 
-def remove(keys: list) -> None:
-    """Everything but directories; a thing that is already gone is fine, and leftovers beside it go too."""
-    names = {kind: [key.split(":", 1)[1] for key in keys if key.startswith(kind + ":")] for kind in ORDER}
-    if names["unit"]:
-        remove_units(names["unit"])
-    for path in names["file"]:
+def remove(kind: str, names: list):
+    """What is already gone is fine, and leftovers beside it go too. Returns {id: why it was left}."""
+    if kind == "unit":
+        remove_units(names)
+    elif kind == "file":
+        remove_files(names)
+    elif kind == "venv":
+        for path in names:
+            remove_venv(path)
+    elif kind == "package":
+        return {PACKAGE + name: "other packages need it" for name in purge_packages(names)}
+    elif kind == "user":
+        for name in names:
+            remove_user(name)
+    else:
+        return remove_directories(names)
+    return {}
+
+
+def remove_files(paths: list) -> None:
+    for path in paths:
         remove_file(path)
-    if names["unit"] or any(path.startswith(UNIT_FOLDER) for path in names["file"]):
+    if any(path.startswith(UNIT_FOLDER) for path in paths):
         run(["systemctl", "daemon-reload"], "read the unit files again")
-    for path in names["venv"]:
-        remove_venv(path)
-    purge_packages(names["package"])
-    for name in names["user"]:
-        remove_user(name)
 
 
 def remove_user(name: str) -> None:
-    import pwd
-
-    with contextlib.suppress(KeyError):
+    try:
         pwd.getpwnam(name)
-        run(["userdel", name], f"user {name}")
+    except KeyError:
+        return
+    run(["userdel", name], f"user {name}")
 
 
-def remove_directories(paths: list) -> list:
-    did = []
+def remove_directories(paths: list) -> dict:
+    left = {}
     for path in paths:
         try:
             os.rmdir(path)
         except FileNotFoundError:
             continue
         except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY):
+            if error.errno not in LEFT:
                 raise
-            did.append(
-                f"leave directory {path}: it is {'in use' if error.errno == errno.EBUSY else 'not empty'}"
-            )
-        else:
-            did.append(f"delete directory {path}")
-    return did
+            left[f"directory:{path}"] = LEFT[error.errno]
+    return left
 
 
 def finish(record: Record) -> list:

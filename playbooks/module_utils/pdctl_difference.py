@@ -17,6 +17,17 @@ class Problem(Exception):
     """What went wrong on this host, in one message for the user."""
 
 
+def told(error) -> str:
+    """The problem, and the earlier one during which it came up."""
+    if isinstance(error, OSError):
+        return f"{error.filename or 'this host'}: {error.strerror or error}"
+    problems = []
+    while error is not None:
+        problems += [str(error)] if isinstance(error, Problem) else []
+        error = error.__context__
+    return "; before that: ".join(problems)
+
+
 def difference(want: dict, have: dict) -> list:
     """Empty when all is well."""
     return [

@@ -7,7 +7,7 @@ import subprocess
 
 PROPERTIES = (
     "Id,LoadState,ActiveState,SubState,UnitFileState,MainPID,ControlGroup,NeedDaemonReload,DropInPaths,"
-    "InvocationID,NRestarts,Result,Job"
+    "InvocationID,NRestarts,Result,Job,CacheDirectory,RuntimeDirectory"
 )
 REVISION = "PDCTL_REVISION"
 DROP_IN_ROOTS = (

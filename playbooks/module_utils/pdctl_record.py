@@ -12,6 +12,7 @@ from ansible.module_utils.pdctl_files import write_file
 from ansible.module_utils.pdctl_observe import read_record, row_id
 
 VERSION = 1
+UNIT_FOLDER = "/etc/systemd/system/"  # a unit is there as soon as its file is
 META = ("applied_at", "by", "pdctl", "spec_digest")
 
 
@@ -39,8 +40,11 @@ class Record:
 
     def made(self, key: str, exists: bool) -> bool:
         """Whether pdctl made `key`, or will have made it."""
-        if key in self.all():
-            return bool(self.all()[key]["created"])
+        known = self.all()
+        unit_file = "file:" + UNIT_FOLDER + key.split(":", 1)[1] if key.startswith("unit:") else ""
+        for entry in (known.get(key), known.get(unit_file)):
+            if entry:
+                return bool(entry["created"])
         return not exists or self.is_extra(key)
 
     def is_extra(self, key: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import subprocess
 
@@ -10,6 +11,7 @@ from ansible.module_utils.pdctl_difference import Problem, difference
 from ansible.module_utils.pdctl_files import run
 from ansible.module_utils.pdctl_observe_units import drop_ins, unit_states
 
+MADE_BY_SYSTEMD = (("/var/cache", "CacheDirectory"), ("/run", "RuntimeDirectory"))
 STOPPED = ("inactive", "failed", "masked")
 
 
@@ -66,16 +68,35 @@ def unit_headline(want: dict, have) -> str:
 
 
 def remove_units(names: list) -> None:
-    """Stopped and disabled; their files go as file rows."""
+    """Stopped, disabled, their caches removed; the unit files go as file rows."""
     states = unit_states(names)
     known = [name for name in names if states.get(name, {}).get("LoadState") == "loaded"]
-    if known:
-        run(["systemctl", "disable", "--quiet", *known], "disable")
     running = [name for name in names if states.get(name, {}).get("ActiveState", "inactive") != "inactive"]
     if running:
         run(["systemctl", "stop", *running], "stop")
         subprocess.run(["systemctl", "reset-failed", *running], stderr=subprocess.DEVNULL, check=False)
+    if known:
+        run(["systemctl", "disable", "--quiet", *known], "disable")
+    for name in names:
+        for link in glob.glob(f"/etc/systemd/system/*.*/{glob.escape(name)}"):
+            os.unlink(link)  # what `disable` leaves when the unit file is already gone
     remove_drop_ins({name: drop_ins(name, states.get(name, {"DropInPaths": ""})) for name in names}, set())
+    clean(known, states)
+
+
+def clean(names: list, states: dict) -> None:
+    """What systemd made for these units (CacheDirectory=, RuntimeDirectory=), and empty parents of that."""
+    caching = [name for name in names if states[name]["CacheDirectory"]]
+    if caching:
+        run(["systemctl", "clean", "--what=cache", *caching], "remove caches")
+    for name in names:
+        for root, field in MADE_BY_SYSTEMD:
+            for folder in states[name][field].split():
+                parts = folder.split("/")[:-1]
+                with contextlib.suppress(OSError):
+                    while parts:
+                        os.rmdir(os.path.join(root, *parts))
+                        parts.pop()
 
 
 def remove_drop_ins(paths: dict, ours: set) -> list:

@@ -1,0 +1,69 @@
+"""Bundle files on the controller -> a temporary folder on the host, and from there into its bundle."""
+
+from __future__ import annotations
+
+import os
+from shlex import quote
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+BATCH_BYTES = 512 * 2**20  # so that a host needs little room beside the bundle itself
+
+
+class ActionModule(ActionBase):
+    """Sends `files` of the folder `source` a batch at a time; the module of the same name takes them in."""
+
+    TRANSFERS_FILES = True
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        arguments = self._task.args
+        source = self._loader.path_dwim(arguments["source"])
+        result["did"] = []
+        for batch in batches(sizes(source, arguments["files"])):
+            if self._play_context.check_mode:
+                result["did"] += [f"copy {name}" for name in batch]
+                continue
+            answer = self._send(arguments["request"], source, batch, task_vars)
+            result["did"] += answer.get("did", [])
+            if answer.get("failed"):
+                return {**answer, **result, "failed": True, "msg": answer.get("msg")}
+        return dict(result, changed=bool(result["did"]))
+
+    def _send(self, request, source: str, batch: dict, task_vars) -> dict:
+        folder = self._make_tmp_path()
+        try:
+            sent = self._connection._shell.join_path(folder, "bundle")
+            folders = sorted(
+                {self._connection._shell.join_path(sent, os.path.dirname(name)) for name in batch}
+            )
+            self._low_level_execute_command("mkdir -p " + " ".join(map(quote, folders)), sudoable=False)
+            for name in batch:
+                self._transfer_file(os.path.join(source, name), self._connection._shell.join_path(sent, name))
+            arguments = {"request": request, "files": batch, "sent": sent}
+            return self._execute_module(module_args=arguments, task_vars=task_vars)
+        finally:
+            self._remove_tmp_path(folder)
+
+
+def sizes(source: str, names: list) -> dict:
+    found = {}
+    for name in names:
+        try:
+            found[name] = os.path.getsize(os.path.join(source, name))
+        except OSError as error:
+            raise AnsibleActionFail(f"{name} is not in the bundle {source}: {error.strerror}") from None
+    return found
+
+
+def batches(files: dict):
+    """Dicts of files, each below the limit unless it is a single file."""
+    batch: dict = {}
+    for name, size in files.items():
+        if batch and sum(batch.values()) + size > BATCH_BYTES:
+            yield batch
+            batch = {}
+        batch[name] = size
+    if batch:
+        yield batch
