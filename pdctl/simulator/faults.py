@@ -40,7 +40,7 @@ class FaultSwitch:
         for name, value in given.items():
             if name not in merged:
                 raise Refused(f"unknown fault {name!r}; known: {', '.join(merged)}")
-            _check(name, value, type(merged[name]))
+            _check(name, value, type(getattr(Faults(), name)))
         self.now = Faults(**{**merged, **given})
         if self.now.hang:
             self._running.clear()
