@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
@@ -18,3 +20,24 @@ def lab_hosts(
     with Lab(tmp_path_factory.mktemp("lab"), report=print) as lab:
         lab.up(count, prefix, binds)
         yield lab
+
+
+def until(condition: Callable[[], object], timeout: float = 20.0) -> None:
+    """Poll until the condition holds."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true in time"
+        time.sleep(0.005)
+
+
+def ssh(lab: Lab, host: str, command: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run `command` in the host as its user `ops`, by OpenSSH."""
+    words = ["ssh", "-F", str(lab.ssh_config), *options, host, command]
+    return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+
+
+def inside(lab: Lab, host: str, command: str) -> str:
+    """What `command` prints in the host as root, without ssh."""
+    done = lab.exec(host, ["sh", "-c", command])
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()

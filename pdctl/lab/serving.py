@@ -20,30 +20,18 @@ def serve(paths: LabPaths, directory: Path, port: int, timeout: float = 10.0) ->
     """Serve `directory`; returns when it answers."""
     if not directory.is_dir():
         raise LabError(f"no such directory: `{directory}`")
+    web = [sys.executable, "-I", "-m", "http.server", str(port), "--bind", GATEWAY, "-d", str(directory)]
+    argv = inside_argv(paths, web)
     if _accepts(paths, port):
         raise LabError(f"port {port} of the lab is in use", hint="choose another port")
     group = cgroup.lab_group(paths.lab_id) / f"serve-{port}"
     group.mkdir(parents=True, exist_ok=True)
-    web = [
-        sys.executable,
-        "-I",
-        "-m",
-        "http.server",
-        str(port),
-        "--bind",
-        GATEWAY,
-        "--directory",
-        str(directory),
-    ]
-    log = paths.service_log(port)
-    process = launch(group, inside_argv(paths, web), log)
+    process = launch(group, argv, paths.service_log(port))
     deadline = time.monotonic() + timeout
     while not _accepts(paths, port):
         if not alive(process) or time.monotonic() > deadline:
             cgroup.end(group)
-            raise LabError(
-                f"no web server on port {port} of the lab: {tail(log, 1)}", hint="choose another port"
-            )
+            raise LabError(f"no web server on port {port}: {tail(paths.service_log(port), 1)}")
         time.sleep(0.02)
     return Service(f"http://{GATEWAY}:{port}/", str(directory), process)
 
