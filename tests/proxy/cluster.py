@@ -1,0 +1,177 @@
+"""A proxy with fake engines around it, all in this process; leaving it demands that nothing stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+
+from pdctl.proxy.config import parse
+from pdctl.proxy.gateway import Gateway
+from pdctl.proxy.service import Service
+
+from .engines import FakeDecoder, FakeEngine, FakePrefiller
+
+Json = dict[str, Any]
+FAST = {"connect_s": 1, "prefill_s": 3, "notification_s": 0.3, "first_byte_s": 2, "queue_wait_s": 1}
+
+
+@dataclass
+class Reply:
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+    @property
+    def json(self) -> Json:
+        loaded: Json = json.loads(self.text)
+        return loaded
+
+    @property
+    def events(self) -> list[str]:
+        return [part.removeprefix("data: ") for part in self.text.split("\n\n") if part]
+
+    @property
+    def chunks(self) -> list[Json]:
+        return [json.loads(part) for part in self.events if part != "[DONE]"]
+
+    @property
+    def streamed_text(self) -> str:
+        return "".join(choice["text"] for chunk in self.chunks for choice in chunk.get("choices", ()))
+
+
+@dataclass
+class Cluster:
+    service: Service
+    session: aiohttp.ClientSession
+    prefillers: list[FakePrefiller]
+    decoders: list[FakeDecoder]
+    servers: list[FakeDecoder]
+
+    @property
+    def gateway(self) -> Gateway:
+        return self.service.gateway
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.service.bound['listen']}"
+
+    @property
+    def engines(self) -> list[FakeEngine]:
+        return [*self.prefillers, *self.decoders, *self.servers]
+
+    async def complete(self, prompt: Any = "a b c", path: str = "/v1/completions", **fields: Any) -> Reply:
+        body = {"model": "m", "prompt": prompt, **fields}
+        if "messages" in fields:
+            del body["prompt"]
+        return await self.post(path, json=body)
+
+    async def post(self, path: str, **options: Any) -> Reply:
+        async with self.session.post(self.url + path, **options) as response:
+            return Reply(response.status, response.headers, await response.text())
+
+    async def get(self, path: str) -> Reply:
+        async with self.session.get(self.url + path) as response:
+            return Reply(response.status, response.headers, await response.text())
+
+    def metric(self, name: str, **labels: str) -> float:
+        return self.gateway.metrics.value(f"pdctl_proxy_{name}", **labels)
+
+    def left_behind(self) -> Json:
+        """Everything a finished request must not leave in the proxy, and KV on a decoder."""
+        gateway = self.gateway
+        slots = sum(gateway.admission.used(engine.name) for engine in self.decoders)
+        found = {
+            "in flight": gateway.in_flight,
+            "background": gateway.background,
+            "awaited notices": len(gateway.board),
+            "queue": gateway.admission.waiting,
+            "slots": slots,
+            "members": sum(member.in_flight for member in gateway.fleet.members),
+            "kv": sum(engine.kv.total() for engine in self.decoders),
+        }
+        return {key: value for key, value in found.items() if value}
+
+
+async def until(condition: Callable[[], object], seconds: float = 3.0) -> None:
+    deadline = asyncio.get_running_loop().time() + seconds
+    while not condition():
+        assert asyncio.get_running_loop().time() < deadline, "the condition did not come true in time"
+        await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def cluster(
+    prefillers: int = 1,
+    decoders: int = 1,
+    servers: int = 0,
+    *,
+    tp: int = 1,
+    slots: int = 64,
+    leaks_kv: bool = False,
+    **settings: Any,
+) -> AsyncIterator[Cluster]:
+    fake_decoders = [
+        FakeDecoder(f"decoder-{i}", [7300 + i * tp + rank for rank in range(tp)]) for i in range(decoders)
+    ]
+    fake_prefillers = [FakePrefiller(f"prefiller-{i}", fake_decoders) for i in range(prefillers)]
+    fake_servers = [FakeDecoder(f"server-{i}") for i in range(servers)]
+    engines = [*fake_prefillers, *fake_decoders, *fake_servers]
+    for engine in engines:
+        await engine.start()
+    service = Service(parse(config_of(fake_prefillers, fake_decoders, fake_servers, slots, settings)))
+    session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+    try:
+        await service.start()
+        if "notification" in service.bound:
+            for prefiller in fake_prefillers:
+                prefiller.notify_address = f"tcp://{service.bound['notification']}"
+        await until(lambda: all(member.up for member in service.gateway.fleet.members))
+        running = Cluster(service, session, fake_prefillers, fake_decoders, fake_servers)
+        yield running
+        if leaks_kv:
+            for decoder in fake_decoders:
+                decoder.kv.clear()
+        await until(lambda: not running.left_behind())
+    finally:
+        await session.close()
+        await service.stop()
+        for engine in engines:
+            await engine.stop()
+
+
+def config_of(
+    prefillers: list[FakePrefiller],
+    decoders: list[FakeDecoder],
+    servers: list[FakeDecoder],
+    slots: int,
+    settings: Json,
+) -> Json:
+    limits, health = settings.pop("limits", {}), settings.pop("health", {})
+    lmcache = settings.get("connector", "lmcache") == "lmcache" and not servers
+    anywhere = {"host": "127.0.0.1", "port": 0}
+    return {
+        "cluster": "chat",
+        "mode": "aggregated" if servers else "disaggregated",
+        "connector": None if servers else "lmcache",
+        "listen": anywhere,
+        "model": "m",
+        **({"notification": anywhere, "chunk_size": 4, "decode_leg": "original"} if lmcache else {}),
+        "prefillers": [{"name": engine.name, "url": engine.url} for engine in prefillers],
+        "decoders": [decoder_of(engine, slots) for engine in decoders],
+        "servers": [{"name": engine.name, "url": engine.url} for engine in servers],
+        "limits": {**FAST, **limits},
+        "health": {"interval_s": 0.05, "failures": 3, "cooldown_s": 0.5, **health},
+        **settings,
+    }
+
+
+def decoder_of(engine: FakeDecoder, slots: int) -> Json:
+    alloc = [port + 100 for port in engine.init_ports]
+    place = {"host": "127.0.0.1", "init_ports": engine.init_ports, "alloc_ports": alloc, "slots": slots}
+    return {"name": engine.name, "url": engine.url, **place}

@@ -1,0 +1,118 @@
+"""B80: clients that leave; engines see it within a second, and nothing stays behind anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+
+import aiohttp
+import pytest
+
+from .cluster import Cluster, cluster, until
+from .engines import hang
+
+BOTH = ["lmcache", "nixl"]
+
+
+async def read_one_chunk_and_leave(c: Cluster, index: int) -> None:
+    body = {"prompt": [index, 1, 2], "max_tokens": 100000, "stream": True}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(c.url + "/v1/completions", json=body) as response,
+    ):
+        assert response.status == 200
+        await response.content.readany()
+        response.close()
+
+
+def own_tasks() -> Counter[str]:
+    """All tasks but the servers' waiting for a next request on the idle connections of a pool."""
+    names = [task.get_coro().__qualname__ for task in asyncio.all_tasks()]  # type: ignore[union-attr]
+    return Counter(name for name in names if name != "RequestHandler.start")
+
+
+@pytest.mark.parametrize("connector", BOTH)
+async def test_200_abandoned_streams_are_200_cancellations_and_leave_nothing(connector: str) -> None:
+    async with cluster(connector=connector, slots=200) as c:
+        before = own_tasks()
+        c.decoders[0].gap_s = 0.05
+        for start in range(0, 200, 50):
+            await asyncio.gather(*(read_one_chunk_and_leave(c, start + i) for i in range(50)))
+        await until(lambda: c.decoders[0].cancelled == 200)
+        await until(lambda: not c.left_behind())
+        assert c.metric("requests_total", endpoint="completions", outcome="disconnected") == 200
+        await until(lambda: own_tasks() == before)
+
+
+@pytest.mark.parametrize("connector", BOTH)
+async def test_leaving_while_the_prefiller_works_cancels_the_prefill_within_a_second(connector: str) -> None:
+    async with cluster(connector=connector, limits={"notification_s": 0.1}) as c:
+        c.prefillers[0].hang_s = 30
+        request = asyncio.create_task(c.complete([1, 2, 3], max_tokens=5))
+        await until(c.prefillers[0].generations)
+        left = time.monotonic()
+        request.cancel()
+        await until(lambda: c.prefillers[0].cancelled == 1)
+        assert time.monotonic() - left < 1
+        await until(lambda: not c.left_behind())
+        assert c.decoders[0].received == []
+
+
+async def test_leaving_while_the_kv_is_on_its_way_still_gets_it_off_the_decoder() -> None:
+    async with cluster(limits={"notification_s": 5}) as c:
+        c.prefillers[0].notice_delay_s = 0.2
+        request = asyncio.create_task(c.complete([1, 2, 3], max_tokens=50, stream=True, min_tokens=9))
+        await until(
+            lambda: c.prefillers[0].generations() and not c.gateway.fleet.of("prefiller")[0].in_flight
+        )
+        request.cancel()
+        await until(lambda: c.gateway.in_flight == 0)
+        assert c.left_behind()["slots"] == 1  # held until the decoder has fetched it
+        await until(c.decoders[0].generations)
+        body = c.decoders[0].generations()[0].body
+        await until(lambda: not c.left_behind())
+    assert body == {"model": "m", "prompt": [1, 2, 3], "max_tokens": 1, "stream": False}
+    assert c.metric("drains_total", reason="disconnect") == 1
+
+
+async def test_leaving_before_the_decoder_s_first_byte_aborts_the_decode_and_drains() -> None:
+    async with cluster(limits={"notification_s": 5}) as c:
+        c.decoders[0].behave = hang
+        request = asyncio.create_task(c.complete([1, 2, 3], max_tokens=50, stream=True))
+        await until(c.decoders[0].generations)
+        c.decoders[0].behave = None
+        request.cancel()
+        await until(lambda: len(c.decoders[0].generations()) == 2)
+        assert c.decoders[0].cancelled == 1
+        first, drain = c.decoders[0].generations()
+        await until(lambda: not c.left_behind())
+    assert drain.body["max_tokens"] == 1
+    assert first.headers["X-Request-Id"] != drain.headers["X-Request-Id"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_leaving_while_the_decoder_streams_needs_no_drain(stream: bool) -> None:
+    async with cluster() as c:
+        c.decoders[0].gap_s = 0.02
+        request = asyncio.create_task(c.complete([1, 2, 3], max_tokens=100000, stream=stream))
+        await until(lambda: c.gateway.in_flight and not c.gateway.board)
+        await until(lambda: c.decoders[0].generations() and not c.left_behind().get("slots"))
+        request.cancel()
+        await until(lambda: c.decoders[0].cancelled == 1)
+        await until(lambda: not c.left_behind())
+        assert len(c.decoders[0].generations()) == 1
+
+
+async def test_leaving_the_queue_gives_the_place_to_the_next() -> None:
+    async with cluster(slots=1) as c:
+        c.decoders[0].behave = hang
+        first = asyncio.create_task(c.complete([1], max_tokens=5, stream=True))
+        await until(c.decoders[0].generations)
+        waiting = [asyncio.create_task(c.complete([i], max_tokens=5)) for i in (2, 3)]
+        await until(lambda: c.gateway.admission.waiting == 2)
+        waiting[0].cancel()
+        await until(lambda: c.gateway.admission.waiting == 1)
+        c.decoders[0].behave = None
+        first.cancel()
+        assert (await waiting[1]).status == 200

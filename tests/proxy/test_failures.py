@@ -1,0 +1,311 @@
+"""What goes wrong on a leg, and what the client, the instance and the KV get for it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pdctl.proxy import transfer
+
+from .cluster import Cluster, cluster, until
+from .engines import FakeDecoder, FakeEngine, answering, cut, event, hang, streaming
+
+BOTH = ["lmcache", "nixl"]
+TOO_LONG = "maximum context length is 131072"
+
+
+@pytest.mark.parametrize("connector", BOTH)
+@pytest.mark.parametrize("status", [400, 404, 422, 429])
+async def test_a_prefiller_s_refusal_reaches_the_client_as_it_is(connector: str, status: int) -> None:
+    """B77: one attempt, no decode."""
+    async with cluster(prefillers=2, connector=connector) as c:
+        for prefiller in c.prefillers:
+            prefiller.behave = answering(status, TOO_LONG, **{"Retry-After": "7"})
+        reply = await c.complete(max_tokens=4)
+        attempts = sum(len(prefiller.generations()) for prefiller in c.prefillers)
+        assert c.decoders[0].received == []
+    assert (reply.status, reply.json) == (status, {"error": {"message": TOO_LONG, "code": status}})
+    assert reply.headers["Retry-After"] == "7"
+    assert reply.headers["Content-Type"].startswith("application/json")
+    assert attempts == 1
+
+
+@pytest.mark.parametrize("connector", BOTH)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_decoder_s_refusal_is_a_real_status_for_streams_too(connector: str, stream: bool) -> None:
+    """B77."""
+    async with cluster(decoders=2, connector=connector, leaks_kv=True) as c:
+        for decoder in c.decoders:
+            decoder.behave = answering(400, TOO_LONG)
+        reply = await c.complete(max_tokens=4, stream=stream)
+        await until(lambda: not c.gateway.background)
+        generations = [item for decoder in c.decoders for item in decoder.generations()]
+    assert (reply.status, reply.json["error"]["message"]) == (400, TOO_LONG)
+    assert len([item for item in generations if item.body["max_tokens"] != 1]) == 1
+
+
+async def test_a_refusal_to_tokenize_is_the_answer_too() -> None:
+    async with cluster() as c:
+        reply = await c.complete({"not": "a prompt"}, max_tokens=4)
+        assert c.prefillers[0].generations() == []
+    assert (reply.status, reply.json["error"]["param"]) == (400, "prompt")
+
+
+@pytest.mark.parametrize(("silent", "missing"), [(2, "missing ranks 0, 1"), (1, "missing 1 of ranks 0, 1")])
+async def test_notices_that_never_come_end_in_504_with_the_missing_ranks(silent: int, missing: str) -> None:
+    """B78. What may have arrived for some ranks is fetched, its result dropped."""
+    async with cluster(tp=2, limits={"notification_s": 0.1}, leaks_kv=silent == 2) as c:
+        c.prefillers[0].ranks_silent = silent
+        reply = await c.complete("hi", max_tokens=8)
+        await until(lambda: not c.gateway.background)
+        decodes = [item.body["max_tokens"] for item in c.decoders[0].generations()]
+    assert reply.status == 504
+    assert missing in reply.json["error"]["message"]
+    assert "prefiller-0" in reply.json["error"]["message"]
+    assert decodes == ([] if silent == 2 else [1])
+    assert c.metric("notification_timeouts_total", decoder="decoder-0") == 1
+
+
+async def test_a_late_notice_is_ignored() -> None:
+    """B78."""
+    async with cluster(limits={"notification_s": 0.05}, leaks_kv=True) as c:
+        c.prefillers[0].notice_delay_s = 0.15
+        assert (await c.complete("hi", max_tokens=8)).status == 504
+        await until(lambda: c.metric("notifications_total", kind="unknown") == 1)
+        assert not c.left_behind().keys() - {"kv"}
+
+
+@pytest.mark.parametrize("connector", BOTH)
+@pytest.mark.parametrize("role", ["prefiller", "decoder"])
+async def test_a_dead_instance_is_a_502_that_names_it_and_nothing_internal(connector: str, role: str) -> None:
+    """B79 (a) and (b)."""
+    async with cluster(connector=connector, health={"interval_s": 30}, leaks_kv=True) as c:
+        dead = c.prefillers[0] if role == "prefiller" else c.decoders[0]
+        await dead.stop()
+        reply = await c.complete([1, 2, 3], max_tokens=8)
+        assert reply.status == 502
+        assert reply.json["error"]["message"] == f"{role} {role}-0 cannot be reached"
+        assert str(dead.port) not in reply.text
+        assert c.gateway.in_flight == 0
+        again = await c.complete([1, 2, 3], max_tokens=8)  # out of rotation at once
+        assert (again.status, again.json["error"]["message"]) == (503, missing(role, connector))
+
+
+def missing(role: str, connector: str) -> str:
+    lmcache_decoder = role == "decoder" and connector == "lmcache"
+    return "no healthy decoder that could hold this request" if lmcache_decoder else f"no healthy {role}"
+
+
+@pytest.mark.parametrize("connector", BOTH)
+@pytest.mark.parametrize("role", ["prefiller", "decoder"])
+async def test_a_connection_that_is_cut_is_a_502(connector: str, role: str) -> None:
+    """B79 (b)."""
+    async with cluster(connector=connector, leaks_kv=True) as c:
+        (c.prefillers if role == "prefiller" else c.decoders)[0].behave = cut
+        reply = await c.complete([1, 2, 3], max_tokens=8)
+    assert (reply.status, reply.json["error"]["message"]) == (502, f"{role} {role}-0 broke the connection")
+
+
+@pytest.mark.parametrize("connector", BOTH)
+@pytest.mark.parametrize("role", ["prefiller", "decoder"])
+@pytest.mark.parametrize("how", ["stopped", "cut", "500"])
+async def test_one_retry_goes_to_another_healthy_instance(connector: str, role: str, how: str) -> None:
+    """B79: as long as no byte was sent."""
+    async with cluster(2, 2, connector=connector, health={"interval_s": 30}, leaks_kv=True) as c:
+        broken = (c.prefillers if role == "prefiller" else c.decoders)[1]
+        if how == "stopped":
+            await broken.stop()
+        broken.behave = cut if how == "cut" else answering(500, "boom at 10.0.0.12")
+        replies = [await c.complete([1, 2, 3], max_tokens=3, stream=True) for _ in range(2)]
+        assert [reply.status for reply in replies] == [200, 200]
+        assert {reply.streamed_text for reply in replies} == {" t0 t1 t2"}
+        assert {reply.headers[f"x-pdctl-{role}"] for reply in replies} == {f"{role}-0"}
+        assert c.metric("retries_total", role=role) == 1
+
+
+async def test_a_second_failure_is_the_answer() -> None:
+    async with cluster(3, 1) as c:
+        for prefiller in c.prefillers:
+            prefiller.behave = answering(500, "boom at 10.0.0.12")
+        reply = await c.complete([1, 2, 3], max_tokens=3)
+        attempts = sum(len(prefiller.generations()) for prefiller in c.prefillers)
+    assert (reply.status, attempts) == (502, 2)
+    assert "10.0.0.12" not in reply.text
+
+
+@pytest.mark.parametrize("connector", BOTH)
+@pytest.mark.parametrize("role", ["prefiller", "decoder"])
+async def test_an_instance_that_never_answers_is_a_504_at_its_limit(connector: str, role: str) -> None:
+    """B79 (c): and its connection is closed, so that the engine sees an abort."""
+    limits = {"prefill_s": 0.2, "first_byte_s": 0.2}
+    async with cluster(2, 2, connector=connector, limits=limits, leaks_kv=True) as c:
+        members: list[Any] = c.prefillers if role == "prefiller" else c.decoders
+        for member in members:
+            member.behave = hang
+        reply = await c.complete([1, 2, 3], max_tokens=3, stream=True)
+        assert reply.status == 504
+        assert f"{role} {role}-" in reply.json["error"]["message"]
+        assert c.metric("retries_total", role=role) == 0
+        await until(lambda: sum(member.cancelled for member in members) >= 1)
+
+
+@pytest.mark.parametrize("connector", BOTH)
+async def test_without_any_healthy_prefiller_the_answer_is_503_at_once(connector: str) -> None:
+    """B79."""
+    async with cluster(2, 1, connector=connector) as c:
+        for prefiller in c.prefillers:
+            prefiller.healthy = False
+        await until(lambda: not c.gateway.fleet.available("prefiller"))
+        reply = await c.complete(max_tokens=3)
+        assert (reply.status, reply.headers["Retry-After"]) == (503, "5")
+        c.prefillers[1].healthy = True
+        await until(lambda: c.gateway.fleet.available("prefiller"))
+        assert (await c.complete(max_tokens=3)).status == 200
+
+
+def ended_in_error(text: str = "") -> dict[str, Any]:
+    return {
+        "choices": [{"index": 0, "text": text, "finish_reason": "error"}],
+        "usage": {"completion_tokens": 0},
+    }
+
+
+@pytest.mark.parametrize("connector", BOTH)
+async def test_200_with_an_error_inside_is_a_502_and_counts_against_the_decoder(connector: str) -> None:
+    """B81: it leaves rotation after three in a row."""
+
+    async def poisoned(engine: Any, request: Any, body: Any) -> Any:
+        from aiohttp import web
+
+        if body.get("stream"):
+            return await streaming(event(ended_in_error()), b"data: [DONE]\n\n")(engine, request, body)
+        return web.json_response(ended_in_error())
+
+    async with cluster(connector=connector, leaks_kv=True, health={"cooldown_s": 30}) as c:
+        c.decoders[0].behave = poisoned
+        for _ in range(3):
+            reply = await c.complete([1, 2], max_tokens=3)
+            assert reply.status == 502
+            assert reply.json["error"]["type"] == "upstream_error"
+            await until(lambda: not c.gateway.background)
+        assert (await c.complete([1, 2], max_tokens=3)).status == 503
+        assert c.metric("instance_failures_total", instance="decoder-0") >= 3
+
+
+@pytest.mark.parametrize("connector", BOTH)
+@pytest.mark.parametrize(
+    "broken",
+    [
+        event(ended_in_error()),
+        event({"error": {"message": "KV load failed at 10.0.0.12", "code": 500}}),
+        event({"object": "error", "message": "x"}),
+    ],
+)
+async def test_an_error_in_a_stream_is_an_error_event_without_done(connector: str, broken: bytes) -> None:
+    """B81."""
+    good = event({"id": "x", "choices": [{"index": 0, "text": "good", "finish_reason": None}]})
+    async with cluster(connector=connector) as c:
+        c.decoders[0].behave = fetching(streaming(good, broken, b"data: [DONE]\n\n"))
+        reply = await c.complete([1, 2], max_tokens=3, stream=True)
+        assert c.metric("requests_total", endpoint="completions", outcome="upstream_error") == 1
+    assert reply.status == 200
+    assert len(reply.events) == 2
+    assert (
+        reply.chunks[-1]["error"]["message"] == "decoder decoder-0 reported an error while it was generating"
+    )
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_stream_that_breaks_off_is_not_a_good_end(stream: bool) -> None:
+    good = event({"id": "x", "choices": [{"index": 0, "text": "good", "finish_reason": None}]})
+    async with cluster() as c:
+        c.decoders[0].behave = fetching(streaming(good))
+        reply = await c.complete([1, 2], max_tokens=3, stream=stream)
+    if stream:
+        assert "[DONE]" not in reply.events
+        assert "broke the stream off" in reply.chunks[-1]["error"]["message"]
+    else:
+        assert reply.status == 502
+
+
+def fetching(behave: Any) -> Any:
+    async def fetch_first(engine: FakeEngine, request: Any, body: Any) -> Any:
+        assert isinstance(engine, FakeDecoder)
+        engine.fetch(body)
+        return await behave(engine, request, body)
+
+    return fetch_first
+
+
+async def test_a_prefill_that_dies_after_its_push_leaves_no_kv() -> None:
+    async with cluster(decode_leg="append-first-token") as c:
+        prefiller = c.prefillers[0]
+
+        async def push_and_die(engine: Any, request: Any, body: Any) -> Any:
+            await prefiller.push(body["kv_transfer_params"]["disagg_spec"], body)
+            return await cut(engine, request, body)
+
+        prefiller.behave = push_and_die
+        assert (await c.complete("a b c", max_tokens=3)).status == 502
+        await until(c.decoders[0].generations)
+        assert c.decoders[0].generations()[0].body["max_tokens"] == 1
+        await until(lambda: not c.left_behind())
+
+
+async def test_a_drain_that_fails_is_counted_and_gives_the_slots_back() -> None:
+    async with cluster(leaks_kv=True) as c:
+        c.decoders[0].behave = answering(500, "boom")
+        assert (await c.complete([1, 2, 3], max_tokens=3)).status == 502
+        await until(lambda: c.metric("drain_failures_total", decoder="decoder-0") == 1)
+        await until(lambda: not c.left_behind().keys() - {"kv"})
+
+
+async def restart(c: Cluster, engine: FakeEngine) -> None:
+    engine.process_start = (engine.process_start or 0) + 1
+    member = next(item for item in c.gateway.fleet.members if item.name == engine.name)
+    await until(lambda: member.started == engine.process_start)
+
+
+async def test_a_restarted_decoder_is_not_blamed_for_its_prefillers_stale_peers() -> None:
+    async with cluster(2, 1, limits={"notification_s": 0.05}, health={"failures": 1}, leaks_kv=True) as c:
+        await restart(c, c.decoders[0])
+        assert c.metric("decoder_restarts_total", decoder="decoder-0") == 1
+        assert len(c.gateway.fleet.stale) == 2
+        for prefiller in c.prefillers:
+            prefiller.ranks_silent = 1
+        assert (await c.complete([1, 2], max_tokens=3)).status == 504
+        assert len(c.gateway.fleet.stale) == 1
+        assert c.gateway.fleet.available("decoder")
+        assert len(c.gateway.fleet.available("prefiller")) == 1
+
+
+async def test_a_prefiller_without_a_stale_peer_is_preferred() -> None:
+    async with cluster(2, 1) as c:
+        await restart(c, c.decoders[0])
+        await restart(c, c.prefillers[1])  # restarted too: it holds no peer any more
+        replies = [await c.complete([1, 2], max_tokens=3) for _ in range(4)]
+        assert {reply.headers["x-pdctl-prefiller"] for reply in replies} == {"prefiller-1"}
+        assert c.gateway.fleet.stale == {("prefiller-0", "decoder-0")}
+
+
+async def test_a_decoder_that_was_away_counts_as_restarted_when_it_tells_no_start_time() -> None:
+    async with cluster() as c:
+        c.decoders[0].process_start = None
+        c.gateway.fleet.of("decoder")[0].started = None
+        c.decoders[0].healthy = False
+        await until(lambda: not c.gateway.fleet.available("decoder"))
+        c.decoders[0].healthy = True
+        await until(lambda: c.gateway.fleet.available("decoder"))
+        assert c.metric("decoder_restarts_total", decoder="decoder-0") == 1
+
+
+async def test_the_last_step_of_a_cut_prefill_is_waited_for_no_longer_than_the_notices_limit() -> None:
+    assert transfer.LAST_STEP_S == 5
+    async with cluster(limits={"notification_s": 0.1}) as c:
+        c.prefillers[0].behave = cut
+        assert (await c.complete([1, 2, 3], max_tokens=3)).status == 502
+        began = asyncio.get_running_loop().time()
+        await until(lambda: not c.left_behind())
+        assert asyncio.get_running_loop().time() - began < 1
