@@ -128,7 +128,7 @@ def _node(reading: _Reading, event: Any, path: Path, depth: int) -> Node:
 
 def _refuse_excess(reading: _Reading, offset: int, depth: int) -> None:
     if depth > MAX_DEPTH:
-        raise MalformedError(offset, f"is nested more than {MAX_DEPTH} levels deep", "flatten it")
+        raise MalformedError(offset, f"values are nested more than {MAX_DEPTH} levels deep", "flatten it")
     if reading.nodes > MAX_NODES:
         raise MalformedError(
             offset,

@@ -59,7 +59,7 @@ def examine(text: str | bytes, name: str) -> Reading:
     cluster, problems, left_out = _judge(document)
     problems += [*document.problems, *_new_leaks(origin, problems)]
     if errors := [p for p in problems if p.severity == "error"]:
-        raise _group(_worded(errors[:MOST_SHOWN], origin), name, left_out)
+        raise _group(_worded(errors, origin), name, left_out)
     assert cluster is not None and document.root is not None
     return Reading(cluster, tuple(_worded(problems, origin)), origin, document.root)
 
@@ -113,9 +113,9 @@ def _new_leaks(origin: Source, problems: list[Problem]) -> list[Problem]:
 
 
 def _group(errors: list[SpecError], name: str, left_out: int = 0) -> ErrorGroup:
-    total = len(errors) + left_out
-    more = f", the first {len(errors)} are shown" if left_out else ""
-    return ErrorGroup(f"{total} error{'s' if total > 1 else ''} in {name}{more}", errors)
+    total, first = len(errors) + left_out, errors[:MOST_SHOWN]
+    more = f", the first {len(first)} are shown" if total > len(first) else ""
+    return ErrorGroup(f"{total} error{'s' if total > 1 else ''} in {name}{more}", first)
 
 
 def _worded(problems: list[Problem], origin: Source) -> list[SpecError]:

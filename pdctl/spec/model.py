@@ -35,7 +35,7 @@ class Ssh(Section):
     key: FileName | None = Field(None, description="Private key file; default: agent and ~/.ssh/config.")
     jump: Word | None = Field(None, description="Jump host, as `user@host:port`.")
     config: FileName | None = Field(
-        None, description="ssh_config file; default ~/.ssh/config. Relative to this file."
+        None, description="ssh_config file, relative to this file; default ~/.ssh/config."
     )
     known_hosts: FileName | None = Field(None, description="known_hosts file; default ~/.ssh/known_hosts.")
     connection: Literal["ssh", "local"] = Field(
@@ -167,7 +167,7 @@ class Bench(Section):
     output_len: Positive | None = Field(None, description="Output tokens.")
     concurrency: Positive | None = Field(None, description="Requests in flight.")
     num_prompts: int | None = Field(None, ge=1, le=100000, description="Requests in all.")
-    seed: int = Field(0, description="Seed of the prompts.")
+    seed: int | None = Field(None, description="Seed of the prompts; default: the time.")
 
 
 class Cluster(Section):
@@ -180,7 +180,7 @@ class Cluster(Section):
     engine: Annotated[Engine, BeforeValidator(_engine)] = optional(
         "vllm (default) or simulator; a name, or a mapping."
     )
-    model: Model = Field(description="What is served.")
+    model: Model = Field(description="Which model is served.")
     serving: Serving = Field(description="How it is served: roles, counts, placement, ports.")
     secrets: dict[EnvName, Secret] = Field(
         {}, max_length=64, description="Environment variables of the engines, by reference."

@@ -126,7 +126,7 @@ class Serving(Section):
     prefillers: Pool | None = Field(None, description="Instances that compute the KV of prompts.")
     decoders: Pool | None = Field(None, description="Instances that generate tokens.")
     instances: Pool | None = Field(None, description="Aggregated servers.")
-    proxy: Proxy = optional("The front door.")
+    proxy: Proxy = optional("The address that clients use.")
     ports: BasePorts = optional("Port bases.")
     lmcache: LmcacheTuning = optional("LMCache settings.")
     load_timeout_s: int = Field(1800, ge=10, le=86400, description="How long an instance may take to load.")

@@ -159,9 +159,7 @@ HashSeed = Annotated[str, _pattern("[0-9]{1,10}"), AfterValidator(_hash_seed)]
 EnvName = Annotated[str, AfterValidator(_env_name)]
 Environment = Annotated[dict[EnvName, Text], Field(max_length=256)]
 Labels = Annotated[dict[Line, Text], Field(max_length=64)]
-Version = Annotated[
-    str, Field(json_schema_extra={"pattern": f"^{VERSION}$", "version": True}), AfterValidator(_version)
-]
+Version = Annotated[str, _pattern(VERSION), AfterValidator(_version)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
 TensorParallel = Annotated[int, Field(ge=1, le=64)]

@@ -36,7 +36,7 @@ def the_mode_has_its_pools(cluster: Cluster) -> Iterator[Finding]:
 
 
 def hosts_are_known(cluster: Cluster) -> Iterator[Finding]:
-    known = [host.name for host in cluster.hosts]
+    known = {host.name for host in cluster.hosts}
     for path, name in _named(cluster):
         if name not in known:
             yield Finding(path, f"no host is named `{name}`", guess(name, known))
