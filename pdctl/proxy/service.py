@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
+import socket
 
 import zmq
 from aiohttp import web
@@ -102,4 +104,7 @@ def listening(gateway: Gateway, address: Address) -> Listener:
 
 
 def reason(error: OSError) -> str:
-    return error.strerror or str(error)
+    """asyncio puts the address into the text; a name that does not resolve has no system error number."""
+    if isinstance(error, socket.gaierror) or error.errno is None:
+        return error.strerror or str(error)
+    return os.strerror(error.errno)
