@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from pdctl.desired import desire
 from pdctl.errors import ErrorGroup, PdctlError
-from pdctl.hosts.probe import Observation, probe
+from pdctl.hosts.observation import Observation
+from pdctl.hosts.probe import Progress, probe
 from pdctl.hosts.secrets import secrets_digest
 from pdctl.plan import Plan, make_plan
 from pdctl.state import Key, State
@@ -22,25 +22,27 @@ class Look:
     topology: Topology
     folder: Path  # where the spec lies; relative paths in it start there
     desired: State
-    observation: Observation
+    seen: Observation
     plan: Plan
 
     @property
     def failures(self) -> list[PdctlError]:
-        return list(self.observation.failures.values())
+        return list(self.seen.failures.values())
 
 
-def look(topology: Topology, folder: Path, progress: Callable[[str], None] | None = None) -> Look:
+def look(topology: Topology, folder: Path, progress: Progress | None = None) -> Look:
     """Probe every host once and plan. Raises ErrorGroup when no host at all could be looked at."""
-    desired = desire(topology, secrets_digest(topology.spec, folder))
-    return look_for(topology, folder, desired, progress)
+    return look_for(topology, folder, wish(topology, folder), progress)
 
 
-def look_for(
-    topology: Topology, folder: Path, desired: State, progress: Callable[[str], None] | None = None
-) -> Look:
+def wish(topology: Topology, folder: Path) -> State:
+    """The desired state, with the digest of secrets that only the controller can read."""
+    return desire(topology, secrets_digest(topology.spec, folder))
+
+
+def look_for(topology: Topology, folder: Path, desired: State, progress: Progress | None = None) -> Look:
     """The same for another wish, such as nothing at all (destroy)."""
-    seen = probe(topology.spec, desired, folder=folder, progress=progress)
+    seen = probe(topology.spec, desired, folder, progress=progress)
     if len(seen.failures) == len(topology.spec.hosts):
         raise ErrorGroup("no host could be looked at", list(seen.failures.values()))
     plan = make_plan(
@@ -49,17 +51,17 @@ def look_for(
         seen.state,
         seen.recorded,
         contents=seen.contents,
-        found_before=found_before(seen),
+        found_before=_found_before(seen),
         unreachable={host: error.message for host, error in seen.failures.items()},
     )
     return Look(topology, folder, desired, seen, plan)
 
 
-def found_before(seen: Observation) -> frozenset[Key]:
+def _found_before(seen: Observation) -> frozenset[Key]:
     """What the records say existed before pdctl touched it."""
     return frozenset(
-        Key(host, row["id"])
-        for host, record in seen.records.items()
-        for row in record.rows
-        if not row.get("created", True)
+        Key(host, name)
+        for host, meta in seen.records.items()
+        for name, created in {**meta.created, **meta.pending}.items()
+        if not created
     )

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from pdctl.desired.layout import BUNDLE, record_path
-from pdctl.plan.model import Plan, Restart, Step
+from pdctl.plan.model import Plan, Step
 from pdctl.state import Directory, File, Key, Package, Resource, State, Unit, User, Venv
 from pdctl.state.codec import resource_to_json
 
-# Each kind needs those before it: owners exist before their files, packages before runtimes.
-ORDER: dict[type[Resource], int] = {User: 0, Directory: 1, Package: 3, File: 2, Venv: 4, Unit: 5}
+# Each kind needs those before it: owners exist before their files, apt's pins before packages.
+ORDER: dict[type[Resource], int] = {User: 0, Directory: 1, File: 2, Package: 3, Venv: 4, Unit: 5}
+# Steps that take away; the others put in place or start.
+AWAY = ("stop", "delete")
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,11 @@ class Supply:
     sizes: Mapping[str, int]
     folder: str  # on the controller
 
+    @property
+    def installer(self) -> str:
+        """uv's wheel, which every bundle holds."""
+        return next(file for name, file in sorted(self.wheels.items()) if name.startswith("uv=="))
+
 
 @dataclass(frozen=True)
 class Meta:
@@ -34,37 +44,34 @@ class Meta:
     pdctl: str
     spec_digest: str
 
-    def to_json(self) -> dict[str, str]:
-        return {
-            "applied_at": self.applied_at,
-            "by": self.by,
-            "pdctl": self.pdctl,
-            "spec_digest": self.spec_digest,
-        }
+
+@dataclass(frozen=True)
+class Order:
+    """A plan with all that carrying it out needs."""
+
+    plan: Plan
+    desired: State
+    observed: State
+    meta: Meta
+    supply: Supply
+    present: Mapping[str, Mapping[str, int]]  # host -> what its bundle holds already, with sizes
+    folder: Path  # files of secrets are named from here
 
 
-def host_variables(
-    plan: Plan,
-    desired: State,
-    observed: State,
-    meta: Meta,
-    supply: Supply,
-    present: Mapping[str, Mapping[str, int]],
-) -> dict[str, dict[str, Any]]:
-    """Variables by host; only what the plan says. `present` is what each host's bundle holds already."""
+def host_variables(order: Order) -> dict[str, dict[str, Any]]:
+    """Variables by host; only what the plan says.
+
+    Requests are base64, since Ansible would read braces inside a plain one as a template.
+    """
     found: dict[str, dict[str, Any]] = {}
-    restarted = {Key(r.host, f"unit:{r.unit}"): r for r in plan.restarts}
-    for step in plan.steps:
+    for step in order.plan.steps:
         for host, keys in by_host(step).items():
-            request = _request(plan, meta, step, keys, desired, observed, restarted, supply)
-            found.setdefault(host, {})[f"pdctl_{step.name}"] = request
-    for host, variables in found.items():
-        rows = variables.get("pdctl_put", {}).get("put", [])
-        variables["pdctl_wheels"] = _missing(rows, supply, present.get(host, {}))
-        variables["pdctl_bundle_src"] = supply.folder
-        variables["pdctl_secrets"] = {
-            row["path"]: dict(row["secret_env"]) for row in rows if row.get("secret_env")
-        }
+            rows = _rows(order, step, keys)
+            variables = found.setdefault(host, {})
+            field = "delete" if step.name in AWAY else "put" if step.name == "put" else "units"
+            variables[f"pdctl_{step.name}"] = encoded(order, {field: rows})
+            if step.name == "put":
+                variables |= _deliveries(order, host, rows)
     return found
 
 
@@ -81,38 +88,30 @@ def by_host(step: Step) -> dict[str, list[Key]]:
     return found
 
 
-def _request(
-    plan: Plan,
-    meta: Meta,
-    step: Step,
-    keys: Iterable[Key],
-    desired: State,
-    observed: State,
-    restarted: Mapping[Key, Restart],
-    supply: Supply,
-) -> dict[str, Any]:
-    request: dict[str, Any] = {
-        "cluster": plan.cluster,
-        "record": record_path(plan.cluster),
+def encoded(order: Order, work: dict[str, Any]) -> str:
+    """One request to one host: where its record is, who asks, and the work."""
+    request = {
+        "cluster": order.plan.cluster,
+        "record": record_path(order.plan.cluster),
         "bundle": BUNDLE,
-        "meta": meta.to_json(),
+        "meta": asdict(order.meta),
     }
-    if step.name in ("stop", "delete"):
-        return request | {"delete": [_gone(key, observed) for key in keys]}
-    rows = [
-        _row(desired[key], key in restarted, supply) for key in sorted(keys, key=lambda k: _rank(desired[k]))
-    ]
-    return request | {"put" if step.name == "put" else "units": rows}
+    request |= work
+    return base64.b64encode(json.dumps(request).encode()).decode()
 
 
-def _rank(resource: Resource) -> tuple[int, str]:
-    return ORDER[type(resource)], resource.id
+def _rows(order: Order, step: Step, keys: Iterable[Key]) -> list[dict[str, Any]]:
+    if step.name in AWAY:
+        return [_gone(key, order.observed) for key in keys]
+    restarted = {Key(r.host, f"unit:{r.unit}") for r in order.plan.restarts}
+    ordered = sorted(keys, key=lambda key: (ORDER[type(order.desired[key])], key))
+    return [_row(order.desired[key], key in restarted, order.supply) for key in ordered]
 
 
 def _row(resource: Resource, restart: bool, supply: Supply) -> dict[str, Any]:
     if isinstance(resource, Unit):
         resource = replace(resource, restart=restart)
-    if isinstance(resource, Package) and resource.deb:
+    if isinstance(resource, Package) and resource.deb and resource.deb in supply.debs:
         resource = replace(resource, deb=supply.debs[resource.deb])
     return resource_to_json(resource, full=True)
 
@@ -122,19 +121,31 @@ def _gone(key: Key, observed: State) -> dict[str, Any]:
     return resource_to_json(have) if have is not None else {"id": key.id, "kind": key.id.split(":", 1)[0]}
 
 
+def _deliveries(order: Order, host: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "pdctl_wheels": _missing(rows, order.supply, order.present.get(host, {})),
+        "pdctl_bundle_src": order.supply.folder,
+    }
+    secrets = {row["path"]: _sources(row["secret_env"], order.folder) for row in rows if row.get("secret")}
+    return found | ({"pdctl_secrets": secrets} if secrets else {})
+
+
+def _sources(secret_env: Iterable[tuple[str, str]], folder: Path) -> dict[str, str]:
+    """`file:` sources made absolute, so that the working directory does not matter."""
+    return {
+        name: f"file:{folder / Path(source[5:]).expanduser()}" if source.startswith("file:") else source
+        for name, source in secret_env
+    }
+
+
 def _missing(rows: Iterable[Mapping[str, Any]], supply: Supply, present: Mapping[str, int]) -> list[str]:
-    """Bundle files these rows need and the host lacks (or holds in another size)."""
+    """Bundle files these rows need and the host lacks, or holds in another size."""
     needed: set[str] = set()
     for row in rows:
         if row["kind"] == "venv" and row["wheels"]:
-            needed |= {supply.wheels[name] for name in row["wheels"]} | {uv_wheel(supply)}
-        elif row["kind"] == "file" and row.get("source"):
+            needed |= {supply.wheels[name] for name in row["wheels"]} | {supply.installer}
+        elif row["kind"] == "file" and row["source"]:
             needed.add(row["source"])
-        elif row["kind"] == "package" and row.get("deb"):
+        elif row["kind"] == "package" and row["deb"]:
             needed.add(row["deb"])
     return sorted(name for name in needed if present.get(name) != supply.sizes[name])
-
-
-def uv_wheel(supply: Supply) -> str:
-    """The installer, which every bundle holds."""
-    return next(file for name, file in sorted(supply.wheels.items()) if name.startswith("uv=="))

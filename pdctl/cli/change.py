@@ -60,7 +60,9 @@ def render(
     from pdctl.apply.project import write_project
     from pdctl.views.console import print_json
 
-    written = write_project(topology, folder_of(path), out_dir, bundle)
+    written = write_project(
+        topology, folder_of(path), out_dir, bundle, lambda line: typer.echo(line, err=True)
+    )
     if json:
         print_json({"folder": str(out_dir), "files": written})
     else:

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
-from pdctl.spec.load import load_document
+from pdctl.errors import ErrorGroup, SpecError
+from pdctl.spec.load import Reading, check
 from pdctl.topology import Topology, resolve
 
 
 def load_topology(path: Path) -> Topology:
-    """Raises SpecError or ErrorGroup whose `where` is file:line:column and key path."""
-    document = load_document(path)
-    with document.located():
-        return resolve(document.cluster)
+    """The resolved spec; warnings go to stderr.
+
+    Raises SpecError or ErrorGroup whose `where` is file:line:column and key path.
+    """
+    reading = check(path)
+    for warning in reading.warnings:
+        sys.stderr.write(f"warning: {warning}\n" + (f"  hint: {warning.hint}\n" if warning.hint else ""))
+    try:
+        return resolve(reading.cluster)
+    except ErrorGroup as group:
+        raise _located(path, reading, group) from None
 
 
 def folder_of(path: Path) -> Path:
     """Where relative paths in the spec start."""
     return path.absolute().parent
+
+
+def _located(path: Path, reading: Reading, group: ErrorGroup) -> ErrorGroup:
+    errors = [
+        SpecError(error.message, where=reading.where(error.where or ""), hint=error.hint)
+        for error in group.errors
+    ]
+    return ErrorGroup(f"{group.message} in {path}", errors)

@@ -85,7 +85,7 @@ def _bug(error: Exception) -> int:
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "pdctl"
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
     log = state / "error.log"
-    with log.open("a", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+    with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a") as file:
         traceback.print_exc(file=file)
     sys.stderr.write(f"error: pdctl has a bug: {type(error).__name__}; details are in {log}\n")
     return 1

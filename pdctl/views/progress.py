@@ -22,7 +22,7 @@ class Progress:
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
         self._clock = clock
-        self._steps: dict[str, dict[str, Text | None]] = {}
+        self._steps: dict[str, dict[str, Text | str]] = {}  # a host's line, or the task it is at
         self._began: dict[str, float] = {}
         self._current = ""
         self._live: Live | None = None
@@ -39,16 +39,20 @@ class Progress:
         if self._live:
             self._live.stop()
 
-    def step(self, title: str, hosts: list[str]) -> None:
-        """A step begins on `hosts`."""
+    def step(self, title: str) -> None:
+        """A step begins; its hosts follow."""
         self._current = title
-        self._steps[title] = dict.fromkeys(hosts)
+        self._steps[title] = {}
         self._began[title] = self._clock()
         if not self._live:
-            self._console.print(Text(f"{title} ({', '.join(hosts)})" if hosts else title))
+            self._console.print(Text(title))
+
+    def begin(self, host: str, task: str) -> None:
+        """`host` begins a task of the current step."""
+        self._steps.setdefault(self._current, {})[host] = task
 
     def done(self, host: str, status: str, details: list[str]) -> None:
-        """`host` ended its part of the current step."""
+        """`host` ended a task of the current step."""
         mark, style = MARK.get(status, ("-", "dim"))
         seconds = self._clock() - self._began.get(self._current, self._clock())
         line = Text.assemble((f"{mark} ", style), host, (f"  {seconds:.1f} s", "dim"))
@@ -67,5 +71,6 @@ class Progress:
             branch = tree.add(Text(title, style="bold"))
             for host, line in hosts.items():
                 waited = self._clock() - self._began[title]
-                branch.add(line if line is not None else Spinner("dots", Text(f"{host}  {waited:.0f} s")))
+                text = Text(f"{host}  {waited:.0f} s  {line}") if isinstance(line, str) else None
+                branch.add(Spinner("dots", text) if text else line)
         yield tree

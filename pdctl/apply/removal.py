@@ -1,0 +1,38 @@
+"""A plan that wants nothing -> the host variables of playbooks/destroy.yml. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pdctl.apply.requests import Order, encoded
+from pdctl.state import Key, Unit
+from pdctl.topology.model import START_ORDER
+
+
+def removal_variables(order: Order) -> dict[str, dict[str, Any]]:
+    """Units by role first, so that the proxy goes before what it fronts; then everything recorded."""
+    found: dict[str, dict[str, Any]] = {}
+    for change in order.plan.changes:
+        found.setdefault(change.key.host, {})
+    for host, variables in found.items():
+        for role in START_ORDER:
+            ids = [key.id for key in _units(order, host) if _role(order, key) == role]
+            if ids:
+                variables[f"pdctl_{role}"] = encoded(order, {"delete": ids})
+        variables["pdctl_delete"] = encoded(order, {"everything": True})
+    return found
+
+
+def removal_groups(variables: dict[str, dict[str, Any]]) -> dict[str, list[str]]:
+    names = sorted({name for per_host in variables.values() for name in per_host})
+    return {name: sorted(host for host, per_host in variables.items() if name in per_host) for name in names}
+
+
+def _units(order: Order, host: str) -> list[Key]:
+    return [key for key, r in sorted(order.observed.items()) if key.host == host and isinstance(r, Unit)]
+
+
+def _role(order: Order, key: Key) -> str:
+    """`unit:pdctl-chat-decoder-0.service` -> `decoder`: the record keeps no roles, the names do."""
+    name = key.id.removeprefix(f"unit:pdctl-{order.plan.cluster}-").removesuffix(".service")
+    return name.split("-")[0]

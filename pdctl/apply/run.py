@@ -1,0 +1,115 @@
+"""Plan -> the hosts, through one Ansible run; then a second look."""
+
+from __future__ import annotations
+
+import getpass
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pdctl import __version__
+from pdctl.apply.look import Look
+from pdctl.apply.removal import removal_groups, removal_variables
+from pdctl.apply.requests import Meta, Order, Supply, groups, host_variables
+from pdctl.errors import ApplyError, ErrorGroup, PdctlError, UnhealthyError, UnreachableError
+from pdctl.hosts.ansible import Event, HostResult, ansible_host_vars, run_playbook
+from pdctl.hosts.reach import reach
+from pdctl.state.digest import object_digest
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a run did on each host, and the errors it ended with."""
+
+    did: dict[str, tuple[str, ...]]
+    errors: tuple[PdctlError, ...]
+
+
+def run(seen: Look, supply: Supply, on_event: Callable[[Event], None]) -> Done:
+    """Carry out the plan. Errors of single hosts are returned, so that the others are reported too."""
+    variables = host_variables(order(seen, supply))
+    return _play("apply.yml", seen, variables, groups(variables, seen.plan), on_event)
+
+
+def remove(seen: Look, on_event: Callable[[Event], None]) -> Done:
+    """Take away everything that the records name; `seen` was made for an empty wish."""
+    variables = removal_variables(order(seen, Supply({}, {}, {}, "")))
+    return _play("destroy.yml", seen, variables, removal_groups(variables), on_event)
+
+
+def _play(
+    playbook: str,
+    seen: Look,
+    variables: dict[str, dict[str, Any]],
+    members: dict[str, list[str]],
+    on_event: Callable[[Event], None],
+) -> Done:
+    if not variables:
+        return Done({}, ())
+    hosts = sorted(variables)
+    outcome = run_playbook(playbook, inventory(seen, variables, members), hosts=hosts, on_event=on_event)
+    errors = [_error(result) for result in outcome.hosts.values() if result.status != "ok"]
+    return Done({host: result.did for host, result in outcome.hosts.items()}, tuple(errors))
+
+
+def inventory(
+    seen: Look, variables: dict[str, dict[str, Any]], members: dict[str, list[str]]
+) -> dict[str, Any]:
+    """An Ansible inventory: connection and request of each host, and a group for each step."""
+    spec = seen.topology.spec
+    hosts = {
+        host.name: ansible_host_vars(reach(spec, host, seen.folder)) | variables[host.name]
+        for host in spec.hosts
+        if host.name in variables
+    }
+    children: dict[str, Any] = {
+        name: {"hosts": {host: {} for host in some}} for name, some in members.items()
+    }
+    return {"all": {"hosts": hosts, "children": children}}
+
+
+def order(seen: Look, supply: Supply) -> Order:
+    return Order(
+        plan=seen.plan,
+        desired=seen.desired,
+        observed=seen.seen.state,
+        meta=meta(seen),
+        supply=supply,
+        present=seen.seen.bundle,
+        folder=seen.folder,
+    )
+
+
+def meta(seen: Look) -> Meta:
+    """Who applies what, for the record."""
+    return Meta(
+        applied_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        by=f"{getpass.getuser()}@{platform.node()}",
+        pdctl=__version__,
+        spec_digest=object_digest(seen.topology.spec.model_dump(mode="json")),
+    )
+
+
+def raise_for(errors: tuple[PdctlError, ...], cluster: str) -> None:
+    """Turn the errors of single hosts into one; says how to go on."""
+    if errors:
+        raise ErrorGroup(
+            f"`{cluster}` was not brought to its spec on {len(errors)} host{'s' if len(errors) > 1 else ''}",
+            errors,
+            hint="mend the cause and run `pdctl apply` again: it goes on where this ended",
+        )
+
+
+def _error(result: HostResult) -> PdctlError:
+    if result.status == "unreachable":
+        return UnreachableError(result.message, where=result.host)
+    if result.journal:
+        return UnhealthyError(result.message + "".join(map(_tail, result.journal.items())), where=result.host)
+    return ApplyError(result.message, where=result.host)
+
+
+def _tail(unit: tuple[str, Sequence[str]]) -> str:
+    name, lines = unit
+    return f"\n    {name}:\n" + "\n".join(f"      {line}" for line in lines)

@@ -1,0 +1,42 @@
+"""What a plan needs from the bundle, collected on the controller before any host is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pdctl.bundle.collect import Bundle, collect, default_folder
+
+from pdctl.apply.requests import Supply
+from pdctl.plan import Action, Plan
+from pdctl.state import File, Package, State, Venv
+
+
+def supply_for(plan: Plan, desired: State, folder: Path | None, progress: Callable[[str], None]) -> Supply:
+    """Collect the runtimes, packages and models that the plan puts in place; nothing when it puts none.
+
+    Raises BundleError naming the wheel or package that cannot be had.
+    """
+    wanted = [desired[c.key] for c in plan.changes if c.action in (Action.CREATE, Action.UPDATE)]
+    where = folder or default_folder()
+    names = sorted({_runtime(r) for r in wanted if isinstance(r, Venv) and r.wheels})
+    extra = any(isinstance(r, Package) and r.deb for r in wanted) or any(
+        isinstance(r, File) and r.source for r in wanted
+    )
+    if not names and not extra:
+        return Supply({}, {}, {}, str(where))
+    return as_supply(collect(names or ["engine-cpu"], where, progress=progress), where)
+
+
+def as_supply(bundle: Bundle, where: Path) -> Supply:
+    return Supply(
+        wheels={f"{w.name}=={w.version}": w.file for w in bundle.wheels},
+        debs={d.name: d.file for d in bundle.debs},
+        sizes={item.file: item.size for item in (*bundle.wheels, *bundle.debs, *bundle.models)},
+        folder=str(where.absolute()),
+    )
+
+
+def _runtime(venv: Venv) -> str:
+    """`/opt/pdctl/venvs/engine-cpu-0123456789ab` -> `engine-cpu`."""
+    return venv.path.rsplit("/", 1)[1].rsplit("-", 1)[0]

@@ -1,0 +1,121 @@
+"""`pdctl apply | destroy`: change the hosts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pdctl.cli.load import folder_of, load_topology
+from pdctl.cli.options import CLUSTER, BundleDir, Json, Spec, Yes
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from pdctl.apply.look import Look
+    from pdctl.verify.proof import Proof
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(apply)
+    app.command()(destroy)
+
+
+def apply(
+    path: Spec = CLUSTER,
+    yes: Yes = False,
+    bundle: BundleDir = None,
+    verify: Annotated[bool, typer.Option(help="Send a real request through the proxy afterwards.")] = True,
+    json: Json = False,
+) -> None:
+    """Bring the hosts to what the spec says; does nothing when they are there."""
+    topology = load_topology(path)
+
+    from pdctl.apply.look import look
+    from pdctl.hosts.local_lock import local_lock
+    from pdctl.plan.document import plan_document
+    from pdctl.views.console import err, out, print_json
+    from pdctl.views.plan import show_plan
+
+    with local_lock(topology.cluster, "apply"):
+        seen = look(topology, folder_of(path))
+        document = plan_document(seen.plan)
+        if not json:
+            show_plan(document, out(), diffs=False)
+        done = {} if seen.plan.empty else _carry_out(seen, bundle, yes, err())
+        proof = _prove(seen, err()) if verify and not seen.failures else None
+    if json:
+        print_json({"format": "pdctl-apply/1", "plan": document, "did": done, "proof": _document(proof)})
+    _judge(seen, proof)
+
+
+def destroy(path: Spec = CLUSTER, yes: Yes = False, json: Json = False) -> None:
+    """Remove exactly what pdctl recorded on the hosts."""
+    topology = load_topology(path)
+
+    from pdctl.apply.look import look_for
+    from pdctl.cli.carry import take_away
+    from pdctl.hosts.local_lock import local_lock
+    from pdctl.plan.document import plan_document
+    from pdctl.views.console import err, out, print_json
+    from pdctl.views.plan import show_plan
+
+    with local_lock(topology.cluster, "destroy"):
+        seen = look_for(topology, folder_of(path), {})
+        document = plan_document(seen.plan)
+        if not json:
+            show_plan(document, out(), diffs=False)
+        done = {}
+        if not seen.plan.empty:
+            _confirm(f"Remove all of `{topology.cluster}` from the hosts?", yes)
+            done = take_away(seen, err())
+    if json:
+        print_json({"format": "pdctl-destroy/1", "plan": document, "did": done})
+    elif not seen.plan.empty:
+        out().print(f"`{topology.cluster}` is gone from {len(done)} hosts", markup=False)
+    _judge(seen, None)
+
+
+def _carry_out(seen: Look, bundle: Path | None, yes: bool, console: Console) -> dict[str, Any]:
+    from pdctl.cli.carry import carry_out
+
+    _confirm("Apply this plan?", yes)
+    return carry_out(seen, bundle, console)
+
+
+def _confirm(question: str, yes: bool) -> None:
+    import sys
+
+    from pdctl.errors import ApplyError
+
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise ApplyError("nobody can be asked: stdin is not a terminal", hint="add --yes")
+    if not typer.confirm(question, err=True):
+        raise ApplyError("not confirmed; nothing was changed")
+
+
+def _prove(seen: Look, console: Console) -> Proof:
+    from pdctl.verify import prove
+    from pdctl.views.proof import show_proof
+
+    proof = prove(seen.topology, seen.folder, prompts=2, seed=0)
+    show_proof(proof, console, brief=True)
+    return proof
+
+
+def _document(proof: Proof | None) -> Any:
+    from pdctl.verify.proof import proof_document
+
+    return proof_document(proof) if proof else None
+
+
+def _judge(seen: Look, proof: Proof | None) -> None:
+    from pdctl.errors import ErrorGroup, UnhealthyError
+
+    if seen.failures:
+        raise ErrorGroup("some hosts were left out", seen.failures, hint="run the same command again")
+    if proof and not proof.ok:
+        raise UnhealthyError("; ".join(proof.problems), where="proxy", hint="`pdctl logs INSTANCE` shows why")

@@ -1,0 +1,74 @@
+"""A plan carried out under a live view, and looked at again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+
+from pdctl.apply.look import Look, look, look_for
+from pdctl.apply.requests import Supply
+from pdctl.apply.run import Done, raise_for, remove, run
+from pdctl.apply.supply import supply_for
+from pdctl.errors import ApplyError
+from pdctl.hosts.ansible import Event
+from pdctl.plan.document import plan_document
+from pdctl.views.progress import Progress
+
+
+def carry_out(seen: Look, bundle: Path | None, console: Console) -> dict[str, tuple[str, ...]]:
+    """What was done, by host.
+
+    Raises ErrorGroup for hosts that failed, ApplyError if something still differs afterwards.
+    """
+    with Progress(console) as progress:
+        supply = _collected(seen, bundle, progress)
+        done = run(seen, supply, follow(progress))
+    return _settled(seen, done, look(seen.topology, seen.folder))
+
+
+def take_away(seen: Look, console: Console) -> dict[str, tuple[str, ...]]:
+    """The same for destroy."""
+    with Progress(console) as progress:
+        done = remove(seen, follow(progress))
+    return _settled(seen, done, look_for(seen.topology, seen.folder, {}))
+
+
+def follow(progress: Progress) -> Callable[[Event], None]:
+    """Ansible's events as lines of the view: a play is a step, a host's last task its end."""
+
+    def on_event(event: Event) -> None:
+        if event.kind == "play":
+            progress.step(event.task)
+        elif event.kind == "started":
+            progress.begin(event.host, event.task)
+        elif event.kind in ("ok", "failed", "unreachable"):
+            progress.done(event.host, event.kind, [*event.data.get("did", ()), *event.msg.splitlines()])
+        elif event.kind == "notice":
+            progress.note(event.msg)
+
+    return on_event
+
+
+def _collected(seen: Look, bundle: Path | None, progress: Progress) -> Supply:
+    begun: list[str] = []
+
+    def on_line(line: str) -> None:
+        if not begun:
+            progress.step("Collect wheels and packages on this machine")
+            begun.append(line)
+        progress.note(line)
+
+    return supply_for(seen.plan, seen.desired, bundle, on_line)
+
+
+def _settled(seen: Look, done: Done, after: Look) -> dict[str, tuple[str, ...]]:
+    raise_for(done.errors, seen.topology.cluster)
+    left = [c for c in plan_document(after.plan)["changes"] if c["host"] in done.did]
+    if left:
+        shown = "; ".join(f"{c['host']} {c['id']}: {', '.join(c['why'])}" for c in left[:5])
+        raise ApplyError(
+            f"still not as the spec says after apply: {shown}", hint="`pdctl diff` shows all of it"
+        )
+    return done.did

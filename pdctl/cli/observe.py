@@ -1,0 +1,103 @@
+"""`pdctl status | logs | verify`: look at a running cluster."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pdctl.cli.finish import Finish
+from pdctl.cli.load import folder_of, load_topology
+from pdctl.cli.options import CLUSTER, Json, Spec
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(status)
+    app.command()(logs)
+    app.command()(verify)
+
+
+def status(path: Spec = CLUSTER, json: Json = False) -> None:
+    """Show instances, units, health, versions and whether anything drifted."""
+    topology = load_topology(path)
+
+    from pdctl.apply.look import look
+    from pdctl.errors import ErrorGroup
+    from pdctl.verify.health import health
+    from pdctl.verify.status import status_document
+    from pdctl.views.console import out, print_json
+    from pdctl.views.status import show_status
+
+    seen = look(topology, folder_of(path))
+    document = status_document(
+        topology, seen.seen.state, seen.plan, health(topology, folder_of(path), seen.plan.unreachable)
+    )
+    if json:
+        print_json(document)
+    else:
+        show_status(document, out())
+    if seen.failures:
+        raise ErrorGroup("some hosts could not be looked at", seen.failures)
+    if not document["healthy"]:
+        raise Finish(1)
+
+
+def logs(
+    instance: Annotated[str, typer.Argument(help="An instance, e.g. decoder-0, or `proxy`.")],
+    path: Spec = CLUSTER,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=100000, help="How many lines.")] = 50,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
+    json: Json = False,
+) -> None:
+    """Print the journal of one instance."""
+    topology = load_topology(path)
+
+    from pdctl.desired.layout import unit_name
+    from pdctl.errors import SpecError
+    from pdctl.hosts.doors import Doors
+    from pdctl.hosts.logs import tail
+    from pdctl.views.console import print_json
+
+    hosts = {i.name: i.host for i in topology.instances} | {"proxy": topology.proxy.host}
+    if instance not in hosts:
+        raise SpecError(f"there is no instance `{instance}`", hint=f"there are: {', '.join(sorted(hosts))}")
+    with Doors(topology, folder_of(path)) as doors:
+        found = tail(doors.session(hosts[instance]), unit_name(topology.cluster, instance), lines, follow)
+        if json:
+            print_json(
+                {"instance": instance, "host": hosts[instance], "lines": [x.rstrip("\n") for x in found]}
+            )
+            return
+        for line in found:
+            typer.echo(line.rstrip("\n"))
+
+
+def verify(
+    path: Spec = CLUSTER,
+    prompts: Annotated[int, typer.Option(min=1, max=200, help="How many prompts.")] = 6,
+    against: Annotated[
+        Path | None, typer.Option(help="Spec of an undisaggregated cluster whose answers must be equal.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the prompts; default: the time.")] = None,
+    json: Json = False,
+) -> None:
+    """Prove that the cluster serves, that KV moves, and that the text is right."""
+    topology = load_topology(path)
+    other = load_topology(against) if against else None
+
+    from pdctl.errors import UnhealthyError
+    from pdctl.verify import prove
+    from pdctl.verify.proof import proof_document
+    from pdctl.views.console import out, print_json
+    from pdctl.views.proof import show_proof
+
+    chosen = int(time.time()) if seed is None else seed
+    proof = prove(topology, folder_of(path), prompts=prompts, seed=chosen, against=other)
+    if json:
+        print_json(proof_document(proof) | {"seed": chosen})
+    else:
+        show_proof(proof, out())
+    if not proof.ok:
+        raise UnhealthyError("the cluster is not proven", hint="`pdctl logs INSTANCE` shows why")

@@ -1,0 +1,1 @@
+"""Nouns -> text on a terminal; no effects but printing."""
