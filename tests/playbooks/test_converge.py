@@ -186,7 +186,7 @@ def test_a_broken_record_stops_before_anything_is_touched(tmp_path: Path) -> Non
     request = request_in(tmp_path, put=rows_in(tmp_path))
     Path(request["record"]).parent.mkdir(parents=True)
     Path(request["record"]).write_text("{")
-    with pytest.raises(Problem, match="the record cannot be used: .*record.json"):
+    with pytest.raises(Problem, match=r"the record cannot be used: .*record.json"):
         converge(request)
     assert not (tmp_path / "etc").exists()
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -72,11 +73,12 @@ def test_what_the_record_remembers_is_looked_at_too(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"x")
     record = Path(request["record"])
     record.parent.mkdir(parents=True)
-    record.write_text(
-        '{"version": 1, "resources": [{"kind": "file", "path": "%s", "created": true}], "pending": ['
-        '{"id": "file:%s", "created": true}, {"id": "file:%s", "created": true, "secret": true}]}'
-        % (tmp_path / "recorded", tmp_path / "pending", tmp_path / "secret")
-    )
+    rows = [{"kind": "file", "path": str(tmp_path / "recorded"), "created": True}]
+    pending = [
+        {"id": f"file:{tmp_path / 'pending'}", "created": True},
+        {"id": f"file:{tmp_path / 'secret'}", "created": True, "secret": True},
+    ]
+    record.write_text(json.dumps({"version": 1, "resources": rows, "pending": pending}))
     answer = observe(dict(request, resources=[]))
     digests = {Path(row["path"]).name: row["digest"] for row in answer["resources"]}
     assert digests["recorded"] == digests["pending"] == content_digest(b"x")

@@ -41,7 +41,7 @@ def test_a_file_can_be_given_away(tmp_path: Path) -> None:
 
 
 def test_an_unknown_owner_is_named(tmp_path: Path) -> None:
-    with pytest.raises(Problem, match="/x: .*nobody-has-this-name"):
+    with pytest.raises(Problem, match=r"/x: .*nobody-has-this-name"):
         put_file(file_row(tmp_path / "x", owner="nobody-has-this-name"), "", None)
     assert list(tmp_path.iterdir()) == []
 
@@ -64,7 +64,7 @@ def test_a_source_of_another_digest_is_refused_and_the_old_file_stays(tmp_path: 
 def test_a_full_disk_is_told_and_leaves_what_was_there(tiny_disk: Path) -> None:
     path = tiny_disk / "x"
     path.write_bytes(b"old")
-    with pytest.raises(Problem, match="/x was not written: No space left on device; .* unchanged"):
+    with pytest.raises(Problem, match=r"/x was not written: No space left on device; .* unchanged"):
         put_file(file_row(path, b"n" * 200_000), "", None)
     assert path.read_bytes() == b"old" and [entry.name for entry in tiny_disk.iterdir()] == ["x"]
 

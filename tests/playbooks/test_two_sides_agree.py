@@ -11,7 +11,7 @@ from ansible.module_utils.pdctl_difference import COMPARED, difference
 from ansible.module_utils.pdctl_files import render_environment
 from ansible.module_utils.pdctl_observe import observe_rows, row_id, row_of
 from ansible.module_utils.pdctl_observe_files import secret_digest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pdctl.desired.render import env_file
@@ -42,6 +42,7 @@ def test_every_kind_is_compared_by_the_same_fields() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(RESOURCES))
+@settings(max_examples=30)
 @given(data=st.data())
 def test_both_sides_say_the_same_words_about_a_difference(kind: str, data: st.DataObject) -> None:
     want, have = data.draw(RESOURCES[kind]), data.draw(RESOURCES[kind])
@@ -51,6 +52,7 @@ def test_both_sides_say_the_same_words_about_a_difference(kind: str, data: st.Da
 
 
 @pytest.mark.parametrize("kind", sorted(RESOURCES))
+@settings(max_examples=30)
 @given(data=st.data())
 def test_both_sides_name_a_resource_alike(kind: str, data: st.DataObject) -> None:
     resource = data.draw(RESOURCES[kind])
@@ -63,6 +65,7 @@ def test_a_secret_has_the_same_digest_on_both_sides() -> None:
     assert secret_digest(b"hf_x\n", "chat") != secret_digest(b"hf_x\n", "other")
 
 
+@settings(max_examples=50)
 @given(st.dictionaries(st.from_regex(r"[A-Z_]{1,8}", fullmatch=True), st.text(max_size=20)))
 def test_a_secret_file_has_the_same_bytes_on_both_sides(values: dict[str, str]) -> None:
     clean = {name: value.replace("\0", "") for name, value in values.items()}
