@@ -1,7 +1,7 @@
 """A seed -> a tiny Llama with random weights and its tokenizer, byte for byte the same on every machine.
 
-It needs no download and no machine-learning package. Its text means nothing, but it depends on the prompt and does
-not repeat itself, so a KV cache that was moved wrongly shows in greedy output.
+It needs no download and no machine-learning package. Its text means nothing, but it depends on the prompt and
+does not repeat itself, so a KV cache that was moved wrongly shows in greedy output.
 """
 
 from __future__ import annotations
@@ -15,7 +15,17 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from pdctl.bundle.manifest import write_whole
 from pdctl.bundle.tiny_tokenizer import BOS, EOS, PAD, VOCABULARY, silent_tokens, tokenizer_files
+
+# File -> sha256 and size of what `tiny_model_files` makes, for those who only compare.
+TINY_MODEL: Mapping[str, tuple[str, int]] = {
+    "config.json": ("3cb4ca516216fba6940a8de8eabfd715a5b511979576c968296b6bbca0f89c1f", 572),
+    "generation_config.json": ("f8d6d5d8d8521d521df1f07e83011e7788931f54f69f21673a118e3b94729e1e", 66),
+    "tokenizer.json": ("4e3037c60b6b2dbd7969bcc22490fb9092fce7c4fd61829d7b643cb75ad64141", 38443),
+    "tokenizer_config.json": ("a5e68d1783d9517f197a75935179fef7c4e7d212e13992c0db770013715f0a66", 312),
+    "model.safetensors": ("7508b7b89741fc199a847a265bb08fcc84b96907cd8caa7e10084efc1b8a9961", 2364072),
+}
 
 _HIDDEN = 128
 _INTERMEDIATE = 256
@@ -31,12 +41,9 @@ _DATA_START = struct.calcsize("<Q")
 
 def write_tiny_model(out: Path) -> Mapping[str, str]:
     """Write the model's files into `out`; return the sha256 of each."""
-    out.mkdir(parents=True, exist_ok=True)
     files = tiny_model_files()
     for name, data in files.items():
-        partial = out / f"{name}.part"
-        partial.write_bytes(data)
-        partial.replace(out / name)
+        write_whole(out / name, data)
     return {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
 
 

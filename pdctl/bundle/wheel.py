@@ -13,6 +13,7 @@ from pathlib import Path
 EntryPoints = Mapping[str, Mapping[str, str]]
 """Group -> name -> `module:object`."""
 
+_NOT_SHIPPED = ("__pycache__", "tests", "ruff.toml")
 _TAG = "py3-none-any"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip can hold
 
@@ -54,7 +55,7 @@ def metadata_stub(name: str, version: str) -> tuple[str, bytes]:
 def _sources(source: Path) -> Iterator[tuple[str, bytes]]:
     for path in sorted(source.rglob("*")):
         inside = path.relative_to(source)
-        skipped = any(part in ("__pycache__", "tests") or part.startswith(".") for part in inside.parts)
+        skipped = any(part in _NOT_SHIPPED or part.startswith(".") for part in inside.parts)
         if path.is_file() and not skipped:
             yield inside.as_posix(), path.read_bytes()
 

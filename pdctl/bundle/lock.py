@@ -1,0 +1,73 @@
+"""A lock file -> its entries: the wheels of one environment, each with the hashes it may have."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from pdctl.errors import BundleError
+from pdctl.knowledge.locks import lock_path
+
+_ENTRY = re.compile(
+    r"(?P<name>[a-z0-9][a-z0-9-]*)==(?P<version>\S+)(?P<hashes>( --hash=sha256:[0-9a-f]{64})+)"
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A wheel; `hashes` are `sha256:...`, several when more than one build of the version is accepted."""
+
+    name: str
+    version: str
+    hashes: tuple[str, ...]
+
+    @property
+    def requirement(self) -> str:
+        """The line that pip and uv read."""
+        return " ".join([f"{self.name}=={self.version}", *(f"--hash={each}" for each in self.hashes)])
+
+
+@dataclass(frozen=True)
+class Lock:
+    """All wheels of one environment; `digest` changes with any of them."""
+
+    entries: tuple[Entry, ...]
+    digest: str
+
+
+@functools.cache
+def load_lock(name: str, python: str) -> Lock:
+    """The lock that pdctl ships for the environment `name` on `python`, e.g. `engine-cpu` on `3.11`."""
+    path = lock_path(name, python)
+    if not path.is_file():
+        raise BundleError(
+            f"there is no lock of `{name}` for Python {python}",
+            hint="use the Python the stack's default names",
+        )
+    return parse_lock(path.read_text("utf-8"), path)
+
+
+def parse_lock(text: str, path: Path) -> Lock:
+    """`path` is only named in errors. Lines that start with # say how the lock was made."""
+    entries = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line or line.startswith("#"):
+            continue
+        match = _ENTRY.fullmatch(line)
+        if match is None:
+            raise BundleError(f"not `name==version --hash=sha256:...`: {line!r}", where=f"{path}:{number}")
+        hashes = tuple(word.removeprefix("--hash=") for word in match["hashes"].split())
+        entries.append(Entry(match["name"], match["version"], hashes))
+    _refuse_doubles(entries, path)
+    lines = "\n".join(sorted(entry.requirement for entry in entries))
+    return Lock(tuple(entries), hashlib.sha256(lines.encode()).hexdigest())
+
+
+def _refuse_doubles(entries: list[Entry], path: Path) -> None:
+    names = [entry.name for entry in entries]
+    double = sorted({name for name in names if names.count(name) > 1})
+    if double:
+        raise BundleError(f"`{double[0]}` is locked twice", where=str(path))

