@@ -114,15 +114,17 @@ def wait_for_ssh(paths: LabPaths, hosts: Sequence[Host], timeout: float) -> None
     left = {host.name: host for host in hosts}
     deadline = time.monotonic() + timeout
     with joined(str(paths.lab_netns)):
-        while left and time.monotonic() < deadline:
+        while left and time.monotonic() < deadline and all(alive(host.process) for host in left.values()):
             for name in [name for name, host in left.items() if _answers(host.address)]:
                 del left[name]
             if left:
                 time.sleep(0.05)
     if left:
-        console = paths.console(next(iter(left)))
+        ended = [name for name, host in left.items() if not alive(host.process)]
+        console = paths.console((ended or list(left))[0])
+        what = f"{', '.join(ended)} ended" if ended else f"no ssh from {', '.join(left)} within {timeout:g} s"
         raise LabError(
-            f"no ssh from {', '.join(left)} within {timeout:g} s: {tail(console)}",
+            f"{what}: {tail(console)}",
             hint=f"read {console}; `pdctl lab up` goes on from here, `pdctl lab down` removes all",
         )
 

@@ -21,7 +21,7 @@ from pdctl.lab.mounts import is_mounted
 from pdctl.lab.paths import default_cache, lab_paths, usable
 from pdctl.lab.processes import run
 from pdctl.lab.ssh import make_key, write_ssh_files
-from pdctl.lab.state import Bind, Host, LabState, read_state, write_state
+from pdctl.lab.state import ROOM, Bind, Host, LabState, read_state, write_state
 from pdctl.lab.status import LabStatus, lab_status
 from pdctl.lab.tree import TreeSpec, default_suite, ready_tree
 
@@ -65,9 +65,10 @@ class Lab:
         require_machine()
         names = _names(prefix, count)
         with self._changing() as state:
-            if state.tree is None or not Path(state.tree).is_dir():
+            state = _with_mounts(state, tuple(binds), tuple(disks))
+            if not state.hosts and not (state.tree and Path(state.tree).is_dir()):
                 state = self._choose_tree(state, TreeSpec(default_suite()))
-            state = _with_mounts(state, tuple(binds), tuple(disks)).with_new_hosts(names)
+            state = state.with_new_hosts(names)
             write_state(self.paths.state, state)
             wanted = self._boot(state, names)
             network.plug(self.paths, wanted, "up")
@@ -171,7 +172,11 @@ class Lab:
     def _changing(self) -> Iterator[LabState]:
         """The recorded state, while no other command may change it."""
         with locked(self.paths.lock, self._waiting):
-            yield read_state(self.paths.state)
+            try:
+                yield read_state(self.paths.state)
+            finally:
+                if not self.paths.state.exists():  # refused before anything was made
+                    removal.remove_files(self.paths)
 
     def _waiting(self) -> None:
         self.report(f"waiting for another command on the lab in {self.paths.directory}")
@@ -207,8 +212,8 @@ class Lab:
 def _names(prefix: str, count: int) -> list[str]:
     if not PREFIX.fullmatch(prefix) or len(prefix) > 50:
         raise LabError(f"`{prefix}` cannot begin a host name", hint="use lower-case letters, digits and `-`")
-    if count < 1:
-        raise LabError(f"a lab of {count} hosts makes no sense", hint="ask for 1 or more")
+    if not 1 <= count <= ROOM:
+        raise LabError(f"a lab cannot have {count} hosts", hint=f"ask for 1 to {ROOM}")
     return [f"{prefix}{number}" for number in range(1, count + 1)]
 
 
@@ -218,7 +223,7 @@ def _with_mounts(state: LabState, binds: tuple[Bind, ...], disks: tuple[str, ...
         if not Path(bind.source).exists():
             raise LabError(f"cannot show `{bind.source}` in the hosts: it is not there")
     for target in (*disks, *(bind.target for bind in binds)):
-        if not re.fullmatch(r"(/[\w.+@-]+)+", target):
+        if not re.fullmatch(r"(/[\w.+@-]+)+", target) or ".." in Path(target).parts:
             raise LabError(f"`{target}` is not an absolute path to mount on")
     if not state.hosts:
         return replace(state, binds=binds, disks=disks)

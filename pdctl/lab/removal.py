@@ -38,7 +38,21 @@ def remove(paths: LabPaths, purge: bool, waiting: Callable[[], None]) -> None:
             remove_half_built(Path(state.cache), paths.lab_id)
         if purge and state.cache and state.tree:
             remove_trees(Path(state.tree), Path(state.cache))
-        _remove_files(paths)
+        remove_files(paths)
+
+
+def remove_files(paths: LabPaths) -> None:
+    """Our own names only: the directory may be one that the user keeps other files in."""
+    for directory in (paths.memory, paths.directory / "disk"):
+        if directory.exists():
+            shutil.rmtree(directory)
+    public = paths.key.with_suffix(".pub")
+    for file in (paths.key, public, paths.known_hosts, paths.ssh_config, paths.state, paths.lock):
+        file.unlink(missing_ok=True)
+    for directory in (paths.directory, paths.directory.parent):
+        ours = directory == paths.directory or directory.name == ".pdctl"
+        if ours and not any(directory.iterdir()):
+            directory.rmdir()
 
 
 def _state_if_readable(paths: LabPaths) -> LabState:
@@ -55,17 +69,3 @@ def _end_recorded(state: LabState) -> None:
     for process in [*hosts, *(service.process for service in state.services)]:
         if alive(process):
             os.kill(process.pid, signal.SIGKILL)
-
-
-def _remove_files(paths: LabPaths) -> None:
-    """Our own names only: the directory may be one that the user keeps other files in."""
-    for directory in (paths.memory, paths.directory / "disk"):
-        if directory.exists():
-            shutil.rmtree(directory)
-    public = paths.key.with_suffix(".pub")
-    for file in (paths.key, public, paths.known_hosts, paths.ssh_config, paths.state, paths.lock):
-        file.unlink(missing_ok=True)
-    for directory in (paths.directory, paths.directory.parent):
-        ours = directory == paths.directory or directory.name == ".pdctl"
-        if ours and not any(directory.iterdir()):
-            directory.rmdir()

@@ -15,6 +15,7 @@ SUBNET = "198.18.0"  # RFC 2544 benchmark range; exists only inside the lab's ow
 GATEWAY = f"{SUBNET}.1"
 FIRST_NUMBER = 10  # below it: the gateway and room for more services
 LAST_NUMBER = 254
+ROOM = LAST_NUMBER - FIRST_NUMBER + 1
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class LabState:
         for name in names:
             number = 1 + max((host.number for host in hosts.values()), default=FIRST_NUMBER - 1)
             if name not in hosts and number > LAST_NUMBER:
-                raise LabError(f"the lab's network has room for {LAST_NUMBER - FIRST_NUMBER + 1} hosts")
+                raise LabError(f"the lab's network has room for {ROOM} hosts", hint="pdctl lab down")
             hosts.setdefault(name, Host(name, number))
         return replace(self, hosts=hosts)
 

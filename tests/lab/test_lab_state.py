@@ -1,8 +1,12 @@
+import os
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pdctl.errors import LabError
+from pdctl.lab import Lab
 from pdctl.lab.paths import default_cache, lab_paths
 from pdctl.lab.processes import Process
 from pdctl.lab.state import Bind, Host, LabState, Service, parse_bind, read_state, write_state
@@ -83,3 +87,23 @@ def test_the_cache_follows_xdg_cache_home(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert default_cache() == tmp_path / "pdctl" / "lab"
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert default_cache() == Path.home() / ".cache" / "pdctl" / "lab"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a lab needs root")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"count": 0}, "cannot have 0 hosts"),
+        ({"count": 246}, "cannot have 246 hosts"),
+        ({"count": 1, "prefix": "Web_"}, "`Web_` cannot begin a host name"),
+        ({"count": 1, "binds": [Bind("/not/there", "/opt/x")]}, "cannot show `/not/there`"),
+        ({"count": 1, "binds": [Bind("/etc", "opt")]}, "`opt` is not an absolute path"),
+        ({"count": 1, "disks": ["/a/../b"]}, "`/a/../b` is not an absolute path"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_made(
+    tmp_path: Path, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(LabError, match=re.escape(message)):
+        Lab(tmp_path / ".pdctl" / "lab", cache=tmp_path / "cache").up(**arguments)
+    assert not list(tmp_path.iterdir())
