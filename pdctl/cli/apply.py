@@ -38,7 +38,7 @@ def apply(
     from pdctl.views.console import err, out, print_json
     from pdctl.views.plan import show_plan
 
-    with local_lock(topology.cluster, "apply"):
+    with local_lock(topology.cluster):
         seen = look(topology, folder_of(path))
         document = plan_document(seen.plan)
         if not json:
@@ -61,7 +61,7 @@ def destroy(path: Spec = CLUSTER, yes: Yes = False, json: Json = False) -> None:
     from pdctl.views.console import err, out, print_json
     from pdctl.views.plan import show_plan
 
-    with local_lock(topology.cluster, "destroy"):
+    with local_lock(topology.cluster):
         seen = look_for(topology, folder_of(path), {})
         document = plan_document(seen.plan)
         if not json:

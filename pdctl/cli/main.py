@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -82,9 +81,10 @@ def _bug(error: Exception) -> int:
     if "--debug" in sys.argv:
         traceback.print_exc()
         return 1
-    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "pdctl"
-    state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    log = state / "error.log"
+    from pdctl.hosts.local_lock import state_folder
+
+    state_folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+    log = state_folder() / "error.log"
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a") as file:
         traceback.print_exc(file=file)
     sys.stderr.write(f"error: pdctl has a bug: {type(error).__name__}; details are in {log}\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -64,14 +65,15 @@ def logs(
     if instance not in hosts:
         raise SpecError(f"there is no instance `{instance}`", hint=f"there are: {', '.join(sorted(hosts))}")
     with Doors(topology, folder_of(path)) as doors:
-        found = tail(doors.session(hosts[instance]), unit_name(topology.cluster, instance), lines, follow)
+        unit = unit_name(topology.cluster, instance)
+        pieces = tail(doors.session(hosts[instance]), unit, lines, follow=follow)
         if json:
-            print_json(
-                {"instance": instance, "host": hosts[instance], "lines": [x.rstrip("\n") for x in found]}
-            )
+            rows = "".join(pieces).splitlines()
+            print_json({"instance": instance, "host": hosts[instance], "lines": rows})
             return
-        for line in found:
-            typer.echo(line.rstrip("\n"))
+        for piece in pieces:
+            sys.stdout.write(piece)
+            sys.stdout.flush()
 
 
 def verify(

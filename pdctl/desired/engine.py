@@ -38,7 +38,6 @@ def environment(topology: Topology, instance: Instance) -> dict[str, str]:
         "VLLM_CACHE_ROOT": f"{cache}/vllm",
         "TORCHINDUCTOR_CACHE_DIR": f"{cache}/inductor",
         "TRITON_CACHE_DIR": f"{cache}/triton",
-        "PYTHONPYCACHEPREFIX": f"{cache}/pycache",
         "PYTHONHASHSEED": spec.serving.lmcache.hash_seed,
         "VLLM_HOST_IP": instance.address,
         "VLLM_PORT": str(instance.ports.engine.start),

@@ -54,7 +54,7 @@ def proxy_unit(topology: Topology, venv: Venv, config: File) -> list[Resource]:
         "proxy",
         Role.PROXY,
         words=words,
-        variables={"HOME": cache, "PYTHONPYCACHEPREFIX": f"{cache}/pycache"},
+        variables={"HOME": cache},
         inputs=[config],
         venv=venv,
         notes=[],
