@@ -156,13 +156,13 @@ def _scalar(reading: _Reading, event: ScalarEvent, path: Path) -> Node:
     text: str = event.value
     node = Node(event.start_mark.index, resolve(text) if plain else text)
     node.text, node.quoted = text, not plain
-    if plain and LEADING_ZERO.fullmatch(text):
-        secret = path[:1] == ("secrets",)
+    if plain and LEADING_ZERO.fullmatch(text) and path[:1] != ("secrets",):
+        short = text[:40]
         reading.flaw(
             node.offset,
             path,
-            "a number begins with 0" if secret else f"{text[:40]} begins with 0: some read it as octal",
-            None if secret else f'write {int(text[:40])}, or "{text[:40]}" if it is text',
+            f"{short} begins with 0: some read it as octal",
+            f'write {int(short)}, or "{short}" if it is text',
         )
     return node
 

@@ -102,7 +102,7 @@ def _no_mapping(document: Document) -> list[Problem]:
     if document.problems:  # broken YAML says it all
         return []
     hint = "it begins like `cluster: chat`; `pdctl init` writes a starter file"
-    if document.root is None:
+    if document.root is None or document.root.value is None:
         return [Problem(0, (), "is empty", hint)]
     return [Problem(document.root.offset, (), "must be a mapping of keys to values", hint)]
 

@@ -25,6 +25,8 @@ HF_WORD = r"hf_\w{3,}"
 
 def shown(text: str) -> str:
     """`text` in backticks, for an error message."""
+    if not text:
+        return '`""`'
     clipped = mask(text)
     clipped = clipped if len(clipped) <= LONGEST_SHOWN else f"{clipped[: LONGEST_SHOWN - 3]}..."
     return f"`{clipped if clipped.isprintable() else ascii(clipped)[1:-1]}`"

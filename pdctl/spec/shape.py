@@ -39,6 +39,7 @@ LIMITS = {"greater_than_equal": "at least", "less_than_equal": "at most", "great
 # YAML 1.1 took these for true and false.
 OLD_BOOLS = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
 # What people call our keys elsewhere, where the spelling alone does not lead to them.
+OTHER_CHOICES = {"gpu": "cuda", "pd": "disaggregated"}
 OTHER_NAMES = {
     "tp": "tensor_parallel",
     "nodes": "hosts",
@@ -132,12 +133,12 @@ def _wrong(kind: str, ctx: Mapping[str, Any], found: Found, loc: Path) -> tuple[
     if kind in KINDS:
         return _wrong_kind(kind, node, loc)
     if kind in LIMITS:
-        return f"must be {LIMITS[kind]} {next(iter(ctx.values()))}, not {_what(node)}", None
+        return f"must be {LIMITS[kind]} {next(iter(ctx.values())):g}, not {_what(node)}", None
     if kind == "literal_error":
         return _wrong_choice(str(ctx["expected"]), node)
     if kind == "value_error":
         text = str(ctx["error"])
-        return (text if text.startswith("must") else f"{_what(node)} {text}"), None
+        return (text if text.startswith("must") else f"{shown(node.text)} {text}"), None
     if kind in ("too_long", "string_too_long"):
         unit = "characters" if kind == "string_too_long" else "entries"
         return f"is longer than {ctx['max_length']} {unit}", None
@@ -172,7 +173,8 @@ def _number_for_text(node: Node) -> str:
 
 def _wrong_choice(expected: str, node: Node) -> tuple[str, str | None]:
     choices = [word.strip("'") for word in expected.replace(" or ", ", ").split(", ")]
-    close = get_close_matches(node.text[:40].lower(), choices, 1)
+    other = OTHER_CHOICES.get(node.text.lower())
+    close = [other] if other in choices else get_close_matches(node.text[:40].lower(), choices, 1)
     return (
         f"must be {' or '.join(f'`{choice}`' for choice in choices)}, not {_what(node)}",
         f"did you mean `{close[0]}`?" if close else None,

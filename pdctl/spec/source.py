@@ -11,8 +11,12 @@ from pdctl.errors import SpecError
 
 MAX_BYTES = 1 << 20  # a file for 1,000 hosts is about 60 KiB
 BOMS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
-# What YAML 1.2 (5.1) does not allow in a stream, and the byte order mark, which nobody sees in an editor.
-UNPRINTABLE = "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+# What YAML 1.2 (5.1) does not allow in a stream, and what an editor does not show: zero-width characters and
+# those that turn the direction of writing (CVE-2021-42574).
+UNPRINTABLE = (
+    "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+    "|[\u200b\u202a-\u202e\u2060\u2066-\u2069]"
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ def source(raw: str | bytes, name: str) -> Source:
     found = Source(name, text.removeprefix("\ufeff"))
     if bad := re.search(UNPRINTABLE, found.text):
         raise SpecError(
-            f"contains the character U+{ord(bad[0]):04X}, which YAML does not allow here",
+            f"contains the character U+{ord(bad[0]):04X}, which cannot stand here",
             where=found.where(bad.start()),
             hint="remove it, or write it as an escape inside double quotes",
         )

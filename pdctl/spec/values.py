@@ -116,7 +116,7 @@ def _env_name(value: str) -> str:
 
 def _version(value: str) -> str:
     if not re.fullmatch(VERSION, value):
-        raise ValueError("is not a version: use up to 80 letters, digits and . + : ~ _ - with a digit")
+        raise ValueError("is not a version: use digits, letters and . + : ~ _ - (at most 80)")
     return value
 
 

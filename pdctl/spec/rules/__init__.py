@@ -19,7 +19,7 @@ RULES: tuple[Rule, ...] = (
     Rule(layout.hosts_are_known, {"hosts", "serving"}),
     Rule(layout.labels_leave_a_host, {"hosts", "serving"}),
     Rule(layout.placement_fits_count, {"serving"}),
-    Rule(layout.placed_gpus_exist, {"hosts", "serving"}),
+    Rule(layout.placed_gpus_exist, {"engine", "hosts", "serving"}),
     Rule(match.tensor_parallel_fits, {"serving", "stack", "engine"}),
     Rule(engine.the_cpu_engine_is_small, {"engine", "serving"}),
     Rule(engine.the_tiny_model_stays_off_gpus, {"engine", "model"}),

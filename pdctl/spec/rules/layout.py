@@ -65,6 +65,8 @@ def placement_fits_count(cluster: Cluster) -> Iterator[Finding]:
 
 
 def placed_gpus_exist(cluster: Cluster) -> Iterator[Finding]:
+    if cluster.engine.kind == "vllm" and cluster.engine.device == "cpu":
+        return
     hosts = {host.name: host for host in cluster.hosts}
     for path, pool in pools(cluster):
         for i, place in enumerate(pool.placement or ()):
@@ -79,13 +81,15 @@ def _gpus(path: Path, gpus: list[int], tensor_parallel: int, host: Host | None) 
         yield Finding(
             path, f"lists {few}, and `tensor_parallel` is {tensor_parallel}", "list one index for each rank"
         )
+    if host is not None and host.gpus.count == 0:
+        yield Finding(path, f"host `{host.name}` has no GPUs", f"give `{host.name}` its `gpus` under `hosts`")
+        return
     for k, gpu in enumerate(gpus):
         if gpu in gpus[:k]:
             yield Finding((*path, k), f"GPU {gpu} is listed twice", "each rank needs a GPU of its own")
         elif host is not None and gpu >= host.gpus.count:
-            count = host.gpus.count
-            has = f"GPUs 0 to {count - 1}" if count else "no GPUs"
-            yield Finding((*path, k), f"there is no GPU {gpu} on host `{host.name}`: it has {has}")
+            last = host.gpus.count - 1
+            yield Finding((*path, k), f"host `{host.name}` has no GPU {gpu}, only 0 to {last}")
 
 
 def _named(cluster: Cluster) -> Iterator[tuple[Path, str]]:
