@@ -105,7 +105,8 @@ def _through(hops: Sequence[str], reach: Reach, words: list[str]) -> list[str]:
     inner = _through(hops[:-1], reach, _common_options(reach))
     # ssh expands the whole text at each level: what is meant for the inner ssh is doubled.
     command = shlex.join(["ssh", *(word.replace("%", "%%") for word in inner)])
-    return [*words, "-o", f"ProxyCommand={command} -W '[%h]:%p' -- {shlex.quote(f'ssh://{hops[-1]}')}"]
+    command += f" -W '[%h]:%p' -- {shlex.quote(f'ssh://{hops[-1]}')}"
+    return [*words, "-o", f"ProxyCommand={command}", "-o", "ProxyUseFdpass=no"]
 
 
 def _quoted(path: str) -> str:
