@@ -7,7 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from pdctl.hosts.reach import reach
+from pdctl.hosts.openssh import resolve
+from pdctl.hosts.reach import Reach, reach
 from pdctl.hosts.session import Session, open_session
 from pdctl.topology.model import Topology
 
@@ -36,8 +37,7 @@ class Doors:
     def session(self, host: str) -> Session:
         """The session to `host`, opened at its first use. Raises UnreachableError or HostError."""
         if host not in self._sessions:
-            spec = next(h for h in self._topology.spec.hosts if h.name == host)
-            self._sessions[host] = open_session(reach(self._topology.spec, spec, self._folder))
+            self._sessions[host] = open_session(self._reach(host))
         return self._sessions[host]
 
     def tunnel(self, host: str, address: str, port: int) -> tuple[str, int]:
@@ -45,9 +45,26 @@ class Doors:
         return self.session(host).forward(address, port)
 
     def best(self, host: str, address: str, port: int) -> tuple[tuple[str, int] | None, str]:
-        """(None, "direct") when the port answers from here, else (tunnel, "ssh tunnel")."""
+        """(None, "direct") when the port answers from here, else (tunnel, "ssh tunnel").
+
+        A host that ssh reaches only through another program or host lies in another network, where the same
+        address may be somebody else's: it is never tried directly.
+        """
+        if self._behind_something(host):
+            return self.tunnel(host, address, port), "ssh tunnel"
         try:
             socket.create_connection((address, port), DIRECT_TIMEOUT_S).close()
             return None, "direct"
         except OSError:
             return self.tunnel(host, address, port), "ssh tunnel"
+
+    def _behind_something(self, host: str) -> bool:
+        at = self._reach(host)
+        if at.connection == "local":
+            return False
+        login = resolve(at)
+        return bool(at.jump or login.jumps or login.proxy_command)
+
+    def _reach(self, host: str) -> Reach:
+        spec = next(h for h in self._topology.spec.hosts if h.name == host)
+        return reach(self._topology.spec, spec, self._folder)

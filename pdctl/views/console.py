@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.text import Text
 
 from pdctl.errors import ErrorGroup, PdctlError
 
+# A pipe has no edge: nothing is cut or wrapped there.
+PIPE_WIDTH = 1000
+
 
 def out() -> Console:
-    return Console(file=sys.stdout, highlight=False, soft_wrap=True)
+    return _console(sys.stdout)
 
 
 def err() -> Console:
-    return Console(file=sys.stderr, highlight=False, soft_wrap=True)
+    return _console(sys.stderr)
+
+
+def _console(file: TextIO) -> Console:
+    width = None if file.isatty() else PIPE_WIDTH
+    return Console(file=file, highlight=False, soft_wrap=True, width=width)
 
 
 def print_json(document: Any) -> None:
