@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pdctl.spec.compose import Node
 from pdctl.spec.finding import Finding, Path, Problem
-from pdctl.spec.secrecy import shown
+from pdctl.spec.secrecy import mask, shown
 
 PLAIN_KEY = re.compile(r"[A-Za-z0-9_.<?-]{1,64}")
 STEP = re.compile(r"[^.\[\]]+")
@@ -58,7 +58,7 @@ def written(path: Path) -> str:
         if isinstance(step, int):
             text += f"[{step}]"
         else:
-            name = step if PLAIN_KEY.fullmatch(step) else shown(step)
+            name = step if PLAIN_KEY.fullmatch(step) and mask(step) == step else shown(step)
             text += f".{name}" if text else name
     return text
 

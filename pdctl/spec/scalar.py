@@ -14,8 +14,8 @@ WORDS: dict[str, Scalar] = {
     **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
 }
 NUMERIC = frozenset("+-.0123456789")
-# An int of more digits than any field takes stays text: Python refuses to convert the longest ones.
-INT = re.compile(r"[-+]?[0-9]{1,18}")
+INT = re.compile(r"[-+]?[0-9]+")
+LONGEST_INT = 18  # more than any field takes stays text: Python refuses to convert the longest ones
 OTHER_INT = re.compile(r"0o[0-7]{1,18}|0x[0-9a-fA-F]{1,16}")
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 # YAML 1.1 readers take it as octal, 1.2 ones as decimal.
@@ -27,7 +27,7 @@ def resolve(text: str) -> Scalar:
     if text[:1] not in NUMERIC or text in WORDS:
         return WORDS.get(text, text)
     if INT.fullmatch(text):
-        return int(text)
+        return int(text) if len(text) <= LONGEST_INT else text
     if OTHER_INT.fullmatch(text):
         return int(text, 0)
     if len(text) <= 64 and FLOAT.fullmatch(text):
