@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -165,15 +165,15 @@ def test_a_host_is_reached_through_another_by_the_probe_and_by_ansible(lab: Lab)
     assert outcome.ok, outcome
 
 
-def test_ansible_leaves_no_connection_behind(lab: Lab) -> None:
-    events: list[Event] = []
-    outcome = _play(lab, *HOSTS, events=events)
-    assert outcome.ok, outcome
-    assert [event.host for event in events if event.kind == "ok"] != []
-    listing = subprocess.run(["ps", "-eo", "args"], check=True, capture_output=True, text=True).stdout
-    assert not [
-        line for line in listing.splitlines() if "ControlPath" in line and str(lab.ssh_config) in line
-    ]
+def test_ansible_shares_connections_and_leaves_none_behind(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    masters: set[str] = set()
+    with tempfile.TemporaryDirectory(prefix="m-") as folder:
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        outcome = _play(lab, *HOSTS, on_event=lambda event: masters.update(_masters(folder)))
+        assert outcome.ok, outcome
+        assert len(masters) == len(HOSTS)
+        assert _masters(folder) == set()
+        assert list(Path(folder).iterdir()) == []
 
 
 def test_a_journal_is_followed_and_let_go(lab: Lab) -> None:
@@ -207,7 +207,15 @@ def _ask(lab: Lab, host: str, **changes: Any) -> Any:
     return ask(at(lab, host, **changes), request("chat", []), None, 60)
 
 
-def _play(lab: Lab, *hosts: str, events: list[Event] | None = None, **changes: Any) -> Outcome:
+def _masters(folder: str) -> set[str]:
+    """ssh names a connection it shares after its socket: `ssh: PATH [mux]`."""
+    listing = subprocess.run(["ps", "-eo", "args"], check=True, capture_output=True, text=True).stdout
+    return {line for line in listing.splitlines() if line.startswith(f"ssh: {folder}") and "[mux]" in line}
+
+
+def _play(
+    lab: Lab, *hosts: str, on_event: Callable[[Event], None] = lambda event: None, **changes: Any
+) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "ansible.cfg").write_text(
             "[ssh_connection]\npipelining = True\nssh_args = -o ControlMaster=auto -o ControlPersist=60s\n"
@@ -217,10 +225,7 @@ def _play(lab: Lab, *hosts: str, events: list[Event] | None = None, **changes: A
             "  tasks: [{name: Ping, ansible.builtin.ping: {}}, {name: Again, ansible.builtin.ping: {}}]\n"
         )
         inventory = {"all": {"hosts": {name: ansible_host_vars(at(lab, name, **changes)) for name in hosts}}}
-        heard = events if events is not None else []
-        return run_playbook(
-            "ping.yml", inventory, hosts=hosts, on_event=heard.append, project_dir=Path(folder)
-        )
+        return run_playbook("ping.yml", inventory, hosts=hosts, on_event=on_event, project_dir=Path(folder))
 
 
 @contextlib.contextmanager
