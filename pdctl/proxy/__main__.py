@@ -24,14 +24,13 @@ def main(argv: list[str] | None = None) -> int:
     try:
         config = load(path)
         raise_file_limit()
-        asyncio.run(run(config))
+        return asyncio.run(run(config))
     except ConfigError as error:
         print(f"pdctl_proxy: {error}", file=sys.stderr)
         return 2
     except BindError as error:
         print(f"pdctl_proxy: {error}", file=sys.stderr)
         return 1
-    return 0
 
 
 class OneLine(logging.Formatter):

@@ -41,7 +41,7 @@ class RefusedError(Exception):
     """The request ends here, with this answer, and no other instance would change that."""
 
     def __init__(self, answer: Answer) -> None:
-        super().__init__(answer.status)
+        super().__init__(f"status {answer.status}")
         self.answer = answer
 
 

@@ -26,6 +26,7 @@ class Exchange:
     tokens: int | None = None
     broken: bool = False  # the stream ended in an error event
     outcome: str = "disconnected"  # until an answer says otherwise
+    reason: str = ""  # why it failed, for the log
     _response: web.StreamResponse | None = None
 
     @property
@@ -69,6 +70,7 @@ class Exchange:
                 **self.headers(),
                 "Content-Type": "text/event-stream; charset=utf-8",
                 "Cache-Control": "no-cache",
+                "X-Accel-Buffering": "no",
             }
         )
         await self._response.prepare(self.request)

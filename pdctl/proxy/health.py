@@ -28,16 +28,19 @@ class Poller:
         self._timeout = aiohttp.ClientTimeout(total=config.limits.connect_s)
         self._fleet = fleet
         self._session = session
-        self._tasks: list[asyncio.Task[None]] = []
+        self.tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        self._tasks = [asyncio.create_task(self._watch(member)) for member in self._fleet.members]
+        self.tasks = [
+            asyncio.create_task(self._watch(member), name=f"watch {member.name}")
+            for member in self._fleet.members
+        ]
 
     async def close(self) -> None:
-        for task in self._tasks:
+        for task in self.tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        if self.tasks:
+            await asyncio.wait(self.tasks)
 
     async def _watch(self, member: Member) -> None:
         polls = misses = 0

@@ -64,7 +64,11 @@ async def answered(gateway: Gateway, exchange: Exchange) -> web.StreamResponse:
         return response
     except (RefusedError, LegError) as refusal:
         exchange.outcome = refusal.answer.outcome
+        exchange.reason = str(refusal)
         return refusal.answer.response(exchange.headers())
+    except RecursionError:
+        exchange.outcome = "client_error"
+        return bad_request("the body is nested too deeply").answer.response(exchange.headers())
     except ConnectionResetError:  # from writing to a client that has gone
         return exchange.response
 
@@ -105,8 +109,10 @@ def record(gateway: Gateway, exchange: Exchange, seconds: float) -> None:
     parts = {"id": exchange.id, "endpoint": endpoint, "outcome": exchange.outcome, **exchange.served_by}
     if exchange.tokens is not None:
         parts["prompt_tokens"] = str(exchange.tokens)
+    if exchange.reason:
+        parts["reason"] = f'"{exchange.reason}"'
     text = " ".join(f"{key}={value}" for key, value in parts.items())
-    log.info("request %s ms=%.0f", text, seconds * 1000)
+    log.info("request ms=%.0f %s", seconds * 1000, text)
 
 
 async def models(request: web.Request) -> web.StreamResponse:

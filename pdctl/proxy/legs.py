@@ -53,6 +53,16 @@ class Legs:
                 )
             return answer
 
+    async def prefill(
+        self, member: Member, path: str, body: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> dict[str, Any]:
+        with member.busy(), self._metrics.timed("pdctl_proxy_prefill_seconds"):
+            answer = await self.ask(member, path, body, headers, self._limits.prefill_s)
+        if sse.ends_with(answer, "abort"):  # LMCache 0.5.6 aborts a request whose KV it could not send
+            self._fleet.failed(member)
+            raise LegError(member.name, member.role, "aborted the prefill", retryable=True)
+        return answer
+
     @asynccontextmanager
     async def decode(
         self, member: Member, path: str, body: Mapping[str, Any], headers: Mapping[str, str]

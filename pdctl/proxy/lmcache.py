@@ -15,7 +15,7 @@ from .exchange import Exchange, new_id
 from .fleet import Member
 from .gateway import Gateway
 from .prompts import Prompt, measure
-from .relay import collect, relay, unchanged
+from .relay import collect, relay
 from .transfer import Transfer
 
 
@@ -62,11 +62,9 @@ async def prefill(
     appends = gateway.config.appends
     body = {**exchange.body, "prompt": list(prompt.ids or ())} if appends else exchange.body
     body = prefill_body(body, lmcache_params(transfer.id, transfer.decoder.decoder))
-    limit = gateway.config.limits.prefill_s
     transfer.prefill_sent()
     try:
-        with prefiller.busy(), gateway.metrics.timed("pdctl_proxy_prefill_seconds"):
-            answer = await gateway.legs.ask(prefiller, exchange.path, body, exchange.leg_headers(), limit)
+        answer = await gateway.legs.prefill(prefiller, exchange.path, body, exchange.leg_headers())
     except RefusedError:
         transfer.prefill_refused()
         raise
@@ -124,8 +122,7 @@ def late(transfer: Transfer, prefiller: Member, limit: float) -> str:
 async def decode(
     gateway: Gateway, exchange: Exchange, prompt: Prompt, transfer: Transfer, first: dict[str, Any]
 ) -> web.StreamResponse:
-    appends, options = gateway.config.appends, exchange.stream_options
-    body = exchange.body
+    appends, body = gateway.config.appends, exchange.body
     if transfer.first_token is not None:
         body = appended_body(body, prompt.ids or (), transfer.first_token)
     collecting = not exchange.streams and not exchange.chat
@@ -138,7 +135,10 @@ async def decode(
             return web.json_response(answer, headers=exchange.headers())
         if not appends:
             return await relay(exchange, leg, consumed=transfer.consumed)
-        usage = bool(options.get("continuous_usage_stats"))
+        if not leg.is_stream:
+            raise leg.failed("did not stream its answer")
+        usage = bool(exchange.stream_options.get("continuous_usage_stats"))
         opening = sse.encode(merging.first_chunk(first, last=False, usage=usage))
-        edit = merging.usage_event if options else unchanged
-        return await relay(exchange, leg, edit=edit, opening=opening, consumed=transfer.consumed)
+        return await relay(
+            exchange, leg, edit=merging.usage_event, opening=opening, consumed=transfer.consumed
+        )

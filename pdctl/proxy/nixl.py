@@ -26,9 +26,7 @@ async def prefill(gateway: Gateway, exchange: Exchange, avoid: Collection[str]) 
     prefiller = gateway.fleet.pick("prefiller", avoid)
     exchange.served_by["prefiller"] = prefiller.name
     body = prefill_body(exchange.body, nixl_params())
-    limit = gateway.config.limits.prefill_s
-    with prefiller.busy(), gateway.metrics.timed("pdctl_proxy_prefill_seconds"):
-        answer = await gateway.legs.ask(prefiller, exchange.path, body, exchange.leg_headers(), limit)
+    answer = await gateway.legs.prefill(prefiller, exchange.path, body, exchange.leg_headers())
     gateway.fleet.succeeded(prefiller)
     return answer.get("kv_transfer_params")
 

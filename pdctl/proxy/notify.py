@@ -102,7 +102,7 @@ class Listener:
         self._socket = self._context.socket(zmq.PULL)
         self._socket.setsockopt(zmq.MAXMSGSIZE, MAX_NOTICE_BYTES)
         self._socket.setsockopt(zmq.IPV6, int(":" in address.host))
-        self._task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[None] | None = None
         try:
             self._socket.bind(f"tcp://{address}")
         except zmq.ZMQError:
@@ -112,7 +112,7 @@ class Listener:
         self.address = Address(address.host, int(endpoint.rsplit(":", 1)[1].rstrip("\0")))
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._listen())
+        self.task = asyncio.create_task(self._listen(), name="notice listener")
 
     async def _listen(self) -> None:
         while True:
@@ -120,7 +120,7 @@ class Listener:
                 self._board.take(frame)
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
+        if self.task is not None:
+            self.task.cancel()
+            await asyncio.wait({self.task})
         self._context.destroy(linger=0)

@@ -81,6 +81,7 @@ async def stream(
             raise
         if not done:
             exchange.broken = True
+            exchange.reason = str(failure)
             await exchange.send(sse.encode(error_object(failure.status, str(failure), "upstream_error")))
     return await exchange.end()
 

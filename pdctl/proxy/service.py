@@ -21,22 +21,25 @@ from .notify import Listener
 log = logging.getLogger("pdctl.proxy")
 
 # systemd's stop timeout is 90 s by default, but a rollout waits for every proxy: be gone within 10 s.
-FINISH_S = 8.0
+FINISH_S = 7.5
+DRAIN_S = 1.0  # for the KV of requests that were cut
 
 
 class BindError(Exception):
     """An address that cannot be listened on, in one line."""
 
 
-async def run(config: Config) -> None:
-    """Serve until SIGTERM or SIGINT."""
+async def run(config: Config) -> int:
+    """Serve until SIGTERM or SIGINT: exit code 0. End with 1 if a part fails that nothing works without."""
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     service = Service(config)
     try:
         await service.start()
-        await stopped.wait()
+        ends = {asyncio.create_task(stopped.wait()), asyncio.create_task(service.broken())}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        return 0 if stopped.is_set() else 1
     finally:
         await service.stop()
 
@@ -65,6 +68,18 @@ class Service:
         addresses = " ".join(f"{key}={address}" for key, address in self.bound.items())
         log.info("cluster=%s model=%s up %s", self._config.cluster, self._config.model, addresses)
 
+    async def broken(self) -> None:
+        """Returns when a watcher or the notice listener has ended; they have no reason to."""
+        tasks = [
+            *self._poller.tasks,
+            *([self._listener.task] if self._listener and self._listener.task else []),
+        ]
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            log.critical(
+                "%s has ended", task.get_name(), exc_info=None if task.cancelled() else task.exception()
+            )
+
     async def stop(self) -> None:
         """Take no more, finish what is in flight, cut what does not finish."""
         self.gateway.closing = True
@@ -72,9 +87,10 @@ class Service:
             await site.stop()
         if not await self.gateway.idle(FINISH_S):
             log.warning("stopping with %d requests unfinished", self.gateway.in_flight)
-        self.gateway.abandon()
         for runner in self._runners:
             await runner.cleanup()
+        await self.gateway.idle(DRAIN_S)
+        self.gateway.abandon()
         await self._poller.close()
         if self._listener:
             await self._listener.close()

@@ -64,6 +64,10 @@ def has_error(answer: Mapping[str, Any]) -> bool:
     """The same for a whole JSON answer: engines send 200 with an error inside after a failed KV transfer."""
     if answer.get("error") or answer.get("object") == "error":
         return True
+    return ends_with(answer, "error")
+
+
+def ends_with(answer: Mapping[str, Any], reason: str) -> bool:
     choices = answer.get("choices")
     listed = choices if isinstance(choices, list) else []
-    return any(isinstance(choice, dict) and choice.get("finish_reason") == "error" for choice in listed)
+    return any(isinstance(choice, dict) and choice.get("finish_reason") == reason for choice in listed)

@@ -54,7 +54,7 @@ class FakeEngine:
         app.router.add_get("/{path:.*}", self._get)
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.05)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", self.port).start()
+        await web.TCPSite(self._runner, "127.0.0.1", self.port, backlog=1024).start()
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:

@@ -6,8 +6,9 @@ import asyncio
 import time
 from collections import Counter
 
-import aiohttp
 import pytest
+
+from pdctl.proxy import transfer
 
 from .cluster import Cluster, cluster, until
 from .engines import hang
@@ -15,14 +16,12 @@ from .engines import hang
 BOTH = ["lmcache", "nixl"]
 
 
-async def read_one_chunk_and_leave(c: Cluster, index: int) -> None:
+async def read_one_chunk_and_leave(c: Cluster, index: int, everybody: asyncio.Barrier) -> None:
     body = {"prompt": [index, 1, 2], "max_tokens": 100000, "stream": True}
-    async with (
-        aiohttp.ClientSession() as session,
-        session.post(c.url + "/v1/completions", json=body) as response,
-    ):
+    async with c.session.post(c.url + "/v1/completions", json=body) as response:
         assert response.status == 200
         await response.content.readany()
+        await everybody.wait()
         response.close()
 
 
@@ -36,9 +35,9 @@ def own_tasks() -> Counter[str]:
 async def test_200_abandoned_streams_are_200_cancellations_and_leave_nothing(connector: str) -> None:
     async with cluster(connector=connector, slots=200) as c:
         before = own_tasks()
-        c.decoders[0].gap_s = 0.05
-        for start in range(0, 200, 50):
-            await asyncio.gather(*(read_one_chunk_and_leave(c, start + i) for i in range(50)))
+        c.decoders[0].gap_s = 0.2
+        everybody = asyncio.Barrier(200)  # all at once: no pool of connections may be a ceiling
+        await asyncio.gather(*(read_one_chunk_and_leave(c, i, everybody) for i in range(200)))
         await until(lambda: c.decoders[0].cancelled == 200)
         await until(lambda: not c.left_behind())
         assert c.metric("requests_total", endpoint="completions", outcome="disconnected") == 200
@@ -59,7 +58,10 @@ async def test_leaving_while_the_prefiller_works_cancels_the_prefill_within_a_se
         assert c.decoders[0].received == []
 
 
-async def test_leaving_while_the_kv_is_on_its_way_still_gets_it_off_the_decoder() -> None:
+async def test_leaving_while_the_kv_is_on_its_way_still_gets_it_off_the_decoder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transfer, "LAST_STEP_S", 0.01)  # it is not what this waits for
     async with cluster(limits={"notification_s": 5}) as c:
         c.prefillers[0].notice_delay_s = 0.2
         request = asyncio.create_task(c.complete([1, 2, 3], max_tokens=50, stream=True, min_tokens=9))

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from pdctl.proxy import transfer
 
@@ -177,8 +178,6 @@ async def test_200_with_an_error_inside_is_a_502_and_counts_against_the_decoder(
     """B81: it leaves rotation after three in a row."""
 
     async def poisoned(engine: Any, request: Any, body: Any) -> Any:
-        from aiohttp import web
-
         if body.get("stream"):
             return await streaming(event(ended_in_error()), b"data: [DONE]\n\n")(engine, request, body)
         return web.json_response(ended_in_error())
@@ -299,6 +298,39 @@ async def test_a_decoder_that_was_away_counts_as_restarted_when_it_tells_no_star
         c.decoders[0].healthy = True
         await until(lambda: c.gateway.fleet.available("decoder"))
         assert c.metric("decoder_restarts_total", decoder="decoder-0") == 1
+
+
+async def test_an_instance_returns_after_its_cool_down_and_leaves_again_at_the_next_failure() -> None:
+    async with cluster(health={"cooldown_s": 0.1}, connector="nixl") as c:
+        c.decoders[0].behave = cut
+        statuses = [(await c.complete(max_tokens=3)).status for _ in range(4)]
+        assert statuses == [502, 502, 502, 503]
+        await until(lambda: c.gateway.fleet.available("decoder"))
+        assert [(await c.complete(max_tokens=3)).status for _ in range(2)] == [502, 503]
+        c.decoders[0].behave = None
+        await until(lambda: c.gateway.fleet.available("decoder"))
+        assert (await c.complete(max_tokens=3)).status == 200
+        assert c.gateway.fleet.of("decoder")[0].failures == 0
+
+
+@pytest.mark.parametrize("connector", BOTH)
+async def test_an_aborted_prefill_is_retried_and_never_decoded(connector: str) -> None:
+    async with cluster(2, 1, connector=connector, limits={"notification_s": 0.1}, leaks_kv=True) as c:
+        c.prefillers[0].finish = c.prefillers[1].finish = "abort"
+        c.prefillers[0].ranks_silent = c.prefillers[1].ranks_silent = 1
+        reply = await c.complete([1, 2], max_tokens=3)
+        assert (reply.status, c.decoders[0].generations()) == (502, [])
+        assert c.metric("retries_total", role="prefiller") == 1
+
+
+async def test_a_decoder_that_does_not_stream_cannot_continue_a_first_token() -> None:
+    async with cluster(decode_leg="append-first-token", leaks_kv=True) as c:
+        c.decoders[0].behave = answering_in_one_piece
+        assert (await c.complete([1, 2], max_tokens=3)).status == 502
+
+
+async def answering_in_one_piece(engine: FakeEngine, request: Any, body: Any) -> Any:
+    return web.json_response({"choices": [{"index": 0, "text": "x", "finish_reason": "length"}]})
 
 
 async def test_the_last_step_of_a_cut_prefill_is_waited_for_no_longer_than_the_notices_limit() -> None:

@@ -73,6 +73,27 @@ async def test_a_body_that_is_no_object_is_a_400(body: bytes, status: int) -> No
     assert (reply.status, reply.json["error"]["code"]) == (status, status)
 
 
+@pytest.mark.parametrize("depth", [600, 900, 990])
+async def test_a_deeply_nested_body_is_passed_on_or_refused(depth: int) -> None:
+    async with cluster(0, 0, 1) as c:
+        body = b'{"x":' + b"[" * depth + b"]" * depth + b"}"
+        assert (await c.post("/v1/completions", data=body)).status in (200, 400, 502)
+
+
+async def test_a_body_that_does_not_unpack_is_a_400() -> None:
+    async with cluster() as c:
+        reply = await c.post("/v1/completions", data=b"no gzip", headers={"Content-Encoding": "gzip"})
+    assert reply.status == 400
+
+
+async def test_losing_the_notice_listener_is_noticed() -> None:
+    async with cluster() as c:
+        broken = asyncio.create_task(c.service.broken())
+        assert c.service._listener is not None
+        c.service._listener._socket.close()
+        await until(broken.done)
+
+
 async def test_a_long_body_and_unknown_paths_are_errors_of_the_same_shape() -> None:
     async with cluster(limits={"body_bytes": 1000}) as c:
         assert (await c.complete("a " * 1000)).json["error"]["code"] == 413
