@@ -33,9 +33,9 @@ def own_tasks() -> Counter[str]:
 
 @pytest.mark.parametrize("connector", BOTH)
 async def test_200_abandoned_streams_are_200_cancellations_and_leave_nothing(connector: str) -> None:
-    async with cluster(connector=connector, slots=200) as c:
+    async with cluster(connector=connector, slots=200, limits={"connect_s": 10, "first_byte_s": 30}) as c:
         before = own_tasks()
-        c.decoders[0].gap_s = 0.2
+        c.decoders[0].gap_s = 30
         everybody = asyncio.Barrier(200)  # all at once: no pool of connections may be a ceiling
         await asyncio.gather(*(read_one_chunk_and_leave(c, i, everybody) for i in range(200)))
         await until(lambda: c.decoders[0].cancelled == 200)
