@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from functools import cache
 from typing import Annotated, Any
 
 from pydantic import (
     AliasChoices,
-    Base64Bytes,
     BaseModel,
+    BeforeValidator,
     Discriminator,
     Field,
     Tag,
@@ -21,6 +22,10 @@ from pdctl.hosts.observation import Facts
 from pdctl.state import Directory, File, Package, Unit, User, Venv
 
 RECORD_VERSION = 1
+
+
+def _decoded(text: Any) -> Any:
+    return base64.b64decode(text, validate=True) if isinstance(text, str) else text
 
 
 def _kind(row: Any) -> str:
@@ -69,7 +74,7 @@ class Answer(BaseModel):
 
     resources: list[Row]
     record: Record | None
-    contents: dict[str, Base64Bytes] = {}
+    contents: dict[str, Annotated[bytes, BeforeValidator(_decoded)]] = {}
     bundle: dict[str, int] = {}
     facts: Facts
     errors: list[str] = []

@@ -13,10 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pdctl.errors import HostError, UnreachableError
+from pdctl.errors import HostError, SpecError, UnreachableError
 from pdctl.hosts.reach import Reach
 
 CONNECT_TIMEOUT_S = 10.0
+HOP = re.compile(
+    r"((?P<user>[^-\s@]\S*)@)?"
+    r"(\[(?P<bracketed>[0-9a-fA-F:.]+)\]|(?P<host>[^-@:\[\s][^@:\[\s]*|[0-9a-fA-F]*:[0-9a-fA-F]*:[0-9a-fA-F:.]*))"
+    r"(:(?P<port>[0-9]{1,5}))?"
+)
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ def options(reach: Reach) -> list[str]:
 def resolve(reach: Reach, hop: str | None = None) -> Login:
     """What ssh would do for this host, or for `hop` (`user@host:port`), one of the jump hosts before it."""
     words = _common_options(reach) if hop else _login_options(reach)
-    answer = _ask(reach, [*words, "--", f"ssh://{hop}" if hop else reach.address])
+    answer = _ask(reach, [*words, *(_destination(hop) if hop else ["--", reach.address])])
     first = {key: values[0] for key, values in answer.items()}
     jump = None if hop else reach.jump or first.get("proxyjump")
     command = first.get("proxycommand")
@@ -105,13 +110,23 @@ def _through(hops: Sequence[str], reach: Reach, words: list[str]) -> list[str]:
     inner = _through(hops[:-1], reach, _common_options(reach))
     # ssh expands the whole text at each level: what is meant for the inner ssh is doubled.
     command = shlex.join(["ssh", *(word.replace("%", "%%") for word in inner)])
-    command += f" -W '[%h]:%p' -- {shlex.quote(f'ssh://{hops[-1]}')}"
+    command += f" -W '[%h]:%p' {shlex.join(_destination(hops[-1]))}"
     return [*words, "-o", f"ProxyCommand={command}", "-o", "ProxyUseFdpass=no"]
 
 
 def _quoted(path: str) -> str:
     """A path as one word of ssh_config(5); `%` would start a token."""
     return '"' + path.replace("%", "%%") + '"'
+
+
+def _destination(hop: str) -> list[str]:
+    """`user@host:port` as words for ssh; an IPv6 address with a port stands in brackets."""
+    found = HOP.fullmatch(hop)
+    if found is None:
+        raise SpecError(f"`{hop}` is not a jump host", where="ssh.jump", hint="write `user@host:port`")
+    words = ["-l", found["user"]] if found["user"] else []
+    words += ["-p", found["port"]] if found["port"] else []
+    return [*words, "--", found["bracketed"] or found["host"]]
 
 
 def _hops(jump: str | None) -> tuple[str, ...]:
