@@ -15,7 +15,9 @@ WORDS: dict[str, Scalar] = {
 }
 NUMERIC = frozenset("+-.0123456789")
 INT = re.compile(r"[-+]?[0-9]+")
-LONGEST_INT = 18  # more than any field takes stays text: Python refuses to convert the longest ones
+LONGEST_INT = (
+    20  # with its sign; more than any field takes stays text: Python refuses to convert the longest ones
+)
 OTHER_INT = re.compile(r"0o[0-7]{1,18}|0x[0-9a-fA-F]{1,16}")
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 # YAML 1.1 readers take it as octal, 1.2 ones as decimal.

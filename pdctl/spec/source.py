@@ -11,11 +11,11 @@ from pdctl.errors import SpecError
 
 MAX_BYTES = 1 << 20  # a file for 1,000 hosts is about 60 KiB
 BOMS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
-# What YAML 1.2 (5.1) does not allow in a stream, and what an editor does not show: zero-width characters and
-# those that turn the direction of writing (CVE-2021-42574).
+# What YAML 1.2 (5.1) does not allow in a stream, and what an editor does not show: zero-width characters,
+# those that turn the direction of writing (CVE-2021-42574), and Unicode's line ends, which YAML 1.1 knew.
 UNPRINTABLE = (
-    "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
-    "|[\u200b\u202a-\u202e\u2060\u2066-\u2069]"
+    "[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+    "|[\u200b\u2028\u2029\u202a-\u202e\u2060\u2066-\u2069]"
 )
 
 

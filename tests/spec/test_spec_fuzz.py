@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pdctl.errors import ErrorGroup, PdctlError
-from pdctl.spec.load import examine
+from pdctl.spec.load import examine, parse
 
 CASES = Path(__file__).parents[1] / "cases" / "spec"
 SPECS = [path.read_text() for path in sorted(CASES.glob("*.yml")) if b"\0" not in path.read_bytes()]
@@ -22,6 +22,7 @@ FOREIGN = re.compile(
     r"Input should|type=|\bValue error\b|pydantic|validation error|<class|NoneType|\bdict\b|Traceback"
     r"|while (scanning|parsing)|<block|<scalar|Errno"
 )
+SHORT = "cluster: a\nhosts: [{name: h, gpus: 8}]\nmodel: {id: a/b}\nserving: {prefillers: {}, decoders: {}}\n"
 # fmt: off
 SCALARS = st.sampled_from([
     "", "~", "x", "0", "-1", "1.10", "007", "1e999", ".nan", "yes", "true", "22:22", "2024-01-01", "{}", "[]",
@@ -102,6 +103,19 @@ json_values = st.recursive(
 @given(st.dictionaries(KEYS, json_values, max_size=6))
 def test_any_values_under_known_keys(values: dict[str, object]) -> None:
     outcome(json.dumps(values))
+
+
+@quickly
+@given(st.text(max_size=40))
+def test_text_arrives_exactly_or_not_at_all(text: str) -> None:
+    spec = SHORT.replace("{}}", f"{{extra_args: [{json.dumps('x' + text, ensure_ascii=False)}]}}}}")
+    try:
+        cluster = parse(spec, "c.yaml")
+    except PdctlError as error:
+        assert not ("x" + text).isprintable() or "hf_" in text, error
+        return
+    assert cluster.serving.decoders is not None
+    assert cluster.serving.decoders.extra_args == ["x" + text]
 
 
 SIZE = 1 << 18  # a quarter of what is read at most

@@ -41,7 +41,7 @@ def test_numbers_survive(number: float) -> None:
 
 
 def test_what_python_or_yaml_1_1_would_take_for_a_number_stays_text() -> None:
-    for text in ("1_000", "190:20:30", "0b1", "9" * 5000, "1" * 19, "١٢", "²"):
+    for text in ("1_000", "190:20:30", "0b1", "9" * 5000, "1" * 21, "١٢", "²"):
         assert resolve(text) == text
     assert (
         LEADING_ZERO.fullmatch("007")
