@@ -14,7 +14,7 @@ from lmcache.v1 import gpu_connector
 from lmcache.v1.gpu_connector.gpu_connectors import GPUConnectorInterface
 from lmcache.v1.memory_management import MemoryFormat
 
-from .packing import offsets
+from .kernel import offsets
 
 
 def install() -> None:
