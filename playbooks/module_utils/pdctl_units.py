@@ -12,7 +12,7 @@ from ansible.module_utils.pdctl_files import run
 from ansible.module_utils.pdctl_observe_units import drop_ins, unit_states
 
 MADE_BY_SYSTEMD = (("/var/cache", "CacheDirectory"), ("/run", "RuntimeDirectory"))
-STOPPED = ("inactive", "failed", "masked")
+STOPPED = ("inactive", "failed")  # a masked one may still run: it is restarted
 
 
 def put_units(rows: list, have: dict, ours: set) -> None:

@@ -1,0 +1,168 @@
+"""Our playbooks, run by plain ansible-playbook on lab hosts, with host variables written by hand."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pdctl.assets import assets
+from pdctl.lab import Lab
+from pdctl.state.digest import content_digest
+
+CLUSTER = "chat"
+RESULT = re.compile(r"^(ok|changed|fatal): \[(\w+)\](?:: (\w+)!)? => (\{.*\})$")
+BASE = {
+    "cluster": CLUSTER,
+    "record": f"/var/lib/pdctl/{CLUSTER}/record.json",
+    "bundle": "/opt/pdctl/bundle",
+    "meta": {"applied_at": "2030-01-01T00:00:00Z", "by": "ann@desk", "pdctl": "0.1.0", "spec_digest": "d1"},
+}
+PYTHON = "/usr/bin/python3"
+Row = dict[str, Any]
+
+
+@dataclass
+class Run:
+    """One run of a playbook: exit status, all it printed, what each host's modules said."""
+
+    status: int
+    output: str
+    results: list[tuple[str, str, Row]] = field(default_factory=list)
+
+    def did(self, host: str) -> list[str]:
+        return [line for _, name, result in self.results if name == host for line in result.get("did", ())]
+
+    def failure(self, host: str) -> Row:
+        return next(result for state, name, result in self.results if name == host and state == "fatal")
+
+
+def play(
+    lab: Lab,
+    playbook: str,
+    hosts: Mapping[str, Mapping[str, Any]],
+    *,
+    env: Mapping[str, str] | None = None,
+    words: tuple[str, ...] = ("-v",),
+    timeout: float = 120,
+) -> Run:
+    """`hosts`: variables by host; a host is in the group of each variable it has."""
+    process = start(lab, playbook, hosts, env=env, words=words)
+    output, _ = process.communicate(timeout=timeout)
+    found = (RESULT.match(line) for line in output.splitlines())
+    results = [(m[1], m[2], json.loads(m[4])) for m in found if m]
+    return Run(process.returncode, output, results)
+
+
+def start(
+    lab: Lab,
+    playbook: str,
+    hosts: Mapping[str, Mapping[str, Any]],
+    *,
+    env: Mapping[str, str] | None = None,
+    words: tuple[str, ...] = (),
+) -> subprocess.Popen[str]:
+    inventory = lab.paths.directory / "inventory.json"
+    inventory.write_text(json.dumps(inventory_of(lab, hosts)))
+    command = [Path(sys.executable).parent / "ansible-playbook", "-i", inventory, *words, f"{playbook}.yml"]
+    return subprocess.Popen(
+        command,
+        cwd=assets("playbooks"),
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1", **(env or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def inventory_of(lab: Lab, hosts: Mapping[str, Mapping[str, Any]]) -> Row:
+    groups: dict[str, dict[str, Row]] = {}
+    for host, variables in hosts.items():
+        for name in variables:
+            if name.startswith("pdctl_"):
+                groups.setdefault(name, {"hosts": {}})["hosts"][host] = {}
+    # One name for a group and a variable is fine, one host's variables must not become another's.
+    common = {"ansible_ssh_common_args": f"-F {lab.ssh_config}"}
+    return {"all": {"hosts": {h: {**v, **common} for h, v in hosts.items()}, "children": groups}}
+
+
+def request(**more: Any) -> str:
+    """As the controller hands it over: text that no template can touch."""
+    return base64.b64encode(json.dumps({**BASE, **more}).encode()).decode()
+
+
+def user(name: str = "pdctl") -> Row:
+    return {"kind": "user", "name": name, "home": "/nonexistent"}
+
+
+def directory(path: str, **more: Any) -> Row:
+    return {"kind": "directory", "path": path, "owner": "root", "group": "root", "mode": "0755", **more}
+
+
+def file(path: str, text: str, **more: Any) -> Row:
+    data = text.encode()
+    row = {"kind": "file", "path": path, "digest": content_digest(data), "owner": "root", "group": "root"}
+    return {**row, "mode": "0644", "secret": False, "content": base64.b64encode(data).decode(), **more}
+
+
+def package(name: str, version: str | None = None, hold: bool = False, deb: str | None = None) -> Row:
+    return {"kind": "package", "name": name, "version": version, "hold": hold, "deb": deb}
+
+
+def web_unit(instance: str, port: int, revision: str = "r1", **changes: Any) -> tuple[Row, Row]:
+    """A unit file and its unit: a small web server in the place of an engine."""
+    name = f"pdctl-{CLUSTER}-{instance}.service"
+    argv = changes.pop(
+        "argv", [PYTHON, "-m", "http.server", str(port), "--directory", f"/etc/pdctl/{CLUSTER}"]
+    )
+    words = " ".join(f"'{word}'" if re.search(r"[^\w/.:-]", word) else word for word in argv)
+    text = (
+        f"[Unit]\nDescription={instance}\nStartLimitIntervalSec=0\n[Service]\nType=exec\nUser=pdctl\n"
+        f"ExecStart={words}\nEnvironment=PDCTL_REVISION={revision} GREETING=hello\n"
+        f"CacheDirectory=pdctl/{CLUSTER}/{instance}\nRestart={changes.pop('restart_policy', 'no')}\n"
+        f"RestartSec=1\n[Install]\nWantedBy=multi-user.target\n"
+    )
+    unit = {
+        "kind": "unit",
+        "name": name,
+        "enabled": True,
+        "active": "active",
+        "revision": revision,
+        "deviations": [],
+        "argv": argv,
+        "environment": [["GREETING", "hello"]],
+        "secret_names": [],
+        "health_url": f"http://127.0.0.1:{port}/",
+        "health_s": 20,
+        **changes,
+    }
+    return file(f"/etc/systemd/system/{name}", text), unit
+
+
+def inside(lab: Lab, host: str, script: str) -> str:
+    """A shell script as root in the host; its output."""
+    done = lab.exec(host, ["sh", "-c", script])
+    assert done.returncode == 0, f"{script}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def snapshot(lab: Lab, host: str) -> list[str]:
+    """All that a cluster could leave behind: files with owner and mode, accounts, packages, units, links."""
+    trees = "/etc /opt /opt/pdctl /usr /var/lib /var/cache /srv /run/systemd/system"
+    return inside(
+        lab,
+        host,
+        f"find {trees} -xdev \\( -path /var/lib/systemd -o -path /var/cache/apt -o -path /var/lib/apt "
+        r"-o -path /var/lib/dpkg -o -path /var/lib/private \) -prune -o -printf '%p %u %g %m %l\n' | sort -u; "
+        "cat /etc/passwd /etc/group /etc/shadow; dpkg-query -W -f '${Package} ${Version} ${Status}\\n'; "
+        "systemctl list-units --all --no-legend 'pdctl-*'; systemctl --failed --no-legend; "
+        "find /run -maxdepth 1 -name 'pdctl*'",
+    ).splitlines()
