@@ -16,6 +16,7 @@ from .fleet import Fleet
 from .legs import Legs
 from .metrics import Metrics, Sample
 from .notify import Board
+from .tasks import end
 
 log = logging.getLogger("pdctl.proxy")
 
@@ -54,9 +55,8 @@ class Gateway:
             await asyncio.sleep(0.05)
         return not (self.in_flight or self._tasks)
 
-    def abandon(self) -> None:
-        for task in self._tasks:
-            task.cancel()
+    async def abandon(self) -> None:
+        await end(self._tasks)
 
     def metrics_text(self) -> str:
         return self.metrics.render(self._gauges())

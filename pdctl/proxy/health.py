@@ -12,6 +12,7 @@ import aiohttp
 
 from .config import Config
 from .fleet import Fleet, Member
+from .tasks import end
 
 log = logging.getLogger("pdctl.proxy")
 
@@ -37,10 +38,7 @@ class Poller:
         ]
 
     async def close(self) -> None:
-        for task in self.tasks:
-            task.cancel()
-        if self.tasks:
-            await asyncio.wait(self.tasks)
+        await end(self.tasks)
 
     async def _watch(self, member: Member) -> None:
         polls = misses = 0

@@ -10,6 +10,7 @@ import zmq.asyncio
 
 from .config import Address
 from .metrics import Metrics
+from .tasks import end
 
 # A notice is some 70 bytes; whoever sends more than this is no prefiller, and libzmq drops the connection.
 MAX_NOTICE_BYTES = 65536
@@ -121,6 +122,5 @@ class Listener:
 
     async def close(self) -> None:
         if self.task is not None:
-            self.task.cancel()
-            await asyncio.wait({self.task})
+            await end([self.task])
         self._context.destroy(linger=0)

@@ -21,7 +21,7 @@ from .notify import Listener
 log = logging.getLogger("pdctl.proxy")
 
 # systemd's stop timeout is 90 s by default, but a rollout waits for every proxy: be gone within 10 s.
-FINISH_S = 7.5
+FINISH_S = 6.0
 DRAIN_S = 1.0  # for the KV of requests that were cut
 
 
@@ -35,12 +35,15 @@ async def run(config: Config) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     service = Service(config)
+    ends: set[asyncio.Task[object]] = set()
     try:
         await service.start()
         ends = {asyncio.create_task(stopped.wait()), asyncio.create_task(service.broken())}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         return 0 if stopped.is_set() else 1
     finally:
+        for task in ends:
+            task.cancel()
         await service.stop()
 
 
@@ -90,7 +93,7 @@ class Service:
         for runner in self._runners:
             await runner.cleanup()
         await self.gateway.idle(DRAIN_S)
-        self.gateway.abandon()
+        await self.gateway.abandon()
         await self._poller.close()
         if self._listener:
             await self._listener.close()
@@ -98,7 +101,7 @@ class Service:
 
     async def _listen(self, key: str, app: web.Application, address: Address) -> None:
         # handler_cancellation: a client that goes away cancels its handler, which closes the legs.
-        runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.5)
+        runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.25)
         await runner.setup()
         self._runners.append(runner)
         site = web.TCPSite(runner, address.host, address.port, backlog=1024)
