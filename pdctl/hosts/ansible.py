@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -133,6 +134,12 @@ class _Seen:
     notices: list[str] = field(default_factory=list)
     pid: int | None = None
 
+    def interrupt(self) -> None:
+        """A Ctrl-C to Ansible's whole group: 2.19 ends its workers itself, those of 2.18 must hear it too."""
+        if self.pid is not None:
+            with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+                os.killpg(os.getpgid(self.pid), signal.SIGINT)
+
     def take(self, raw: dict[str, Any]) -> bool:
         """False: ansible-runner need not keep the event on disk."""
         self.pid = raw.get("pid", self.pid)
@@ -177,8 +184,7 @@ def _ansible_runner(
     try:
         status, rc = runner.run()
     except BaseException:
-        if seen.pid is not None:
-            os.kill(seen.pid, signal.SIGINT)
+        seen.interrupt()
         raise
     printed = Path(runner.config.artifact_dir, "stdout").read_text(errors="replace")
     return (rc if status != "canceled" else INTERRUPTED), "\n".join(printed.strip().splitlines()[-20:])
@@ -208,7 +214,7 @@ class _Canceller:
             self.deadline = time.monotonic() + GRACE_S
             if self.seen.pid is None:
                 return True  # not far enough to have workers
-            os.kill(self.seen.pid, signal.SIGINT)
+            self.seen.interrupt()
         return time.monotonic() > self.deadline
 
 

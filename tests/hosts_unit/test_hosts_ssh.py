@@ -164,17 +164,16 @@ def test_a_configuration_that_ssh_refuses_is_quoted(server: Sshd, tmp_path: Path
         open_session(server.reach(config=str(config)))
 
 
-@pytest.mark.parametrize("hops", [1, 2])
-def test_a_host_behind_jump_hosts_is_reached_through_them(server: Sshd, tmp_path: Path, hops: int) -> None:
+def test_a_host_behind_jump_hosts_is_reached_through_them(server: Sshd, tmp_path: Path) -> None:
     with running(tmp_path / "jump") as jump:
         (jump.folder / "authorized_keys").write_text((server.folder / "id.pub").read_text())
         both = tmp_path / "known_hosts"
         both.write_text(server.known_hosts.read_text() + jump.known_hosts.read_text())
-        chain = ",".join([f"{USER}@127.0.0.1:{jump.port}"] * hops)
+        chain = ",".join([f"{USER}@127.0.0.1:{jump.port}"] * 2)
         with open_session(server.reach(jump=chain, known_hosts=str(both), become=False)) as session:
             client = session.run(b"", ["sh", "-c", "echo $SSH_CONNECTION"]).out.split()
             assert int(client[3]) == server.port
-        assert jump.log().count("Accepted publickey") == hops
+        assert jump.log().count("Accepted publickey") == 2
 
 
 def test_hosts_behind_one_jump_host_share_its_connection(server: Sshd, tmp_path: Path) -> None:
