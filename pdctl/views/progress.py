@@ -40,30 +40,37 @@ class Progress:
             self._live.stop()
 
     def step(self, title: str) -> None:
-        """A step begins; its hosts follow."""
+        """A step may begin; it is shown as soon as a host or a note belongs to it."""
         self._current = title
-        self._steps[title] = {}
-        self._began[title] = self._clock()
-        if not self._live:
-            self._console.print(Text(title))
 
     def begin(self, host: str, task: str) -> None:
         """`host` begins a task of the current step."""
-        self._steps.setdefault(self._current, {})[host] = task
+        self._show_step()[host] = task
 
     def done(self, host: str, status: str, details: list[str]) -> None:
         """`host` ended a task of the current step."""
         mark, style = MARK.get(status, ("-", "dim"))
-        seconds = self._clock() - self._began.get(self._current, self._clock())
+        step = self._show_step()
+        seconds = self._clock() - self._began[self._current]
         line = Text.assemble((f"{mark} ", style), host, (f"  {seconds:.1f} s", "dim"))
         for detail in details:
             line.append(f"\n    {detail}", style="dim")
-        self._steps.setdefault(self._current, {})[host] = line
+        step[host] = line
         if not self._live:
             self._console.print(Text("  ").append_text(line))
 
     def note(self, text: str) -> None:
-        self._console.print(Text(text))
+        """A line about the current step."""
+        self._show_step()
+        self._console.print(Text(f"  {text}"))
+
+    def _show_step(self) -> dict[str, Text | str]:
+        if self._current not in self._steps:
+            self._steps[self._current] = {}
+            self._began[self._current] = self._clock()
+            if not self._live:
+                self._console.print(Text(self._current))
+        return self._steps[self._current]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         tree = Tree("", hide_root=True)

@@ -53,17 +53,20 @@ def put_venv(row: dict, bundle: str, uv: str) -> None:
 
 
 def install(row: dict, bundle: str, uv: str, new: str) -> None:
-    """An exact list, without resolving: what the lock names is what is installed."""
+    """From the bundle an exact list, without resolving: what the lock names is what is installed.
+
+    Byte code is compiled now: services cannot write into the environment, so each of their starts would.
+    """
     build = os.path.dirname(uv)
     lines = os.path.join(build, "requirements.txt")
     with open(lines, "w", encoding="utf-8") as handle:
         handle.write("\n".join(row.get("requirements") or ()) + "\n")
     python = os.path.join(new, "bin", "python")
     _uv(row, [uv, "venv", "--relocatable", "--no-project", "--python", row["python"], new], bundle)
-    command = [uv, "pip", "install", "--python", python, "--no-deps", "-r", lines]
+    command = [uv, "pip", "install", "--python", python, "--compile-bytecode", "-r", lines]
     if row.get("wheels"):
         folders = sorted({os.path.dirname(path) for path in wheel_paths(bundle, "*")})
-        command += ["--no-index", "--require-hashes"] + [
+        command += ["--no-deps", "--no-index", "--require-hashes"] + [
             word for f in folders for word in ("--find-links", f)
         ]
     if row.get("requirements"):
