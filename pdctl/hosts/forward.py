@@ -52,6 +52,8 @@ class Forwarder:
 
     def _serve(self, end: socket.socket) -> None:
         """One connection; a host that refuses it closes it, as it would without a forward."""
+        # A streamed token is a small packet: without this it would wait for the ACK of the one before.
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._ends.add(end)
         with end:
             channel = self._open_channel()
