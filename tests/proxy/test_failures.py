@@ -33,6 +33,24 @@ async def test_a_prefiller_s_refusal_reaches_the_client_as_it_is(connector: str,
     assert attempts == 1
 
 
+@pytest.mark.parametrize("dead", [False, True])
+async def test_a_prefill_that_cannot_have_begun_gives_its_slots_back_at_once(dead: bool) -> None:
+    async with cluster(limits={"notification_s": 30}) as c:
+        c.prefillers[0].behave = answering(400, TOO_LONG)
+        if dead:
+            await c.prefillers[0].stop()
+        assert (await c.complete([1, 2], max_tokens=4)).status == (502 if dead else 400)
+        assert not c.left_behind()
+
+
+async def test_no_prefiller_works_for_a_decoder_that_is_not_there() -> None:
+    async with cluster(connector="nixl") as c:
+        c.decoders[0].healthy = False
+        await until(lambda: not c.gateway.fleet.available("decoder"))
+        assert (await c.complete(max_tokens=3)).status == 503
+        assert c.prefillers[0].received == []
+
+
 @pytest.mark.parametrize("connector", BOTH)
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_decoder_s_refusal_is_a_real_status_for_streams_too(connector: str, stream: bool) -> None:

@@ -15,6 +15,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+from pdctl.proxy.tasks import end
+
 from .cluster import cluster, config_of, until
 from .engines import FakeDecoder, FakePrefiller
 
@@ -188,3 +190,20 @@ async def test_an_address_in_use_is_one_line_and_exit_code_1(key: str, tmp_path:
         assert process.stderr is not None
         text = (await process.stderr.read()).decode()
     assert text == f"pdctl_proxy: cannot listen on 127.0.0.1:{port} ({key}): Address already in use\n"
+
+
+async def test_a_task_that_misses_one_cancellation_is_told_again() -> None:
+    heard = 0
+
+    async def hard_of_hearing() -> None:
+        nonlocal heard
+        while heard < 2:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                heard += 1
+
+    task = asyncio.create_task(hard_of_hearing())
+    await asyncio.sleep(0)
+    await end([task])
+    assert (task.done(), heard) == (True, 2)
