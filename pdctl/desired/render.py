@@ -54,7 +54,14 @@ def _double_quoted(text: str, escaped: str) -> str:
 
 
 def _yaml(value: Any) -> str:
-    """Any value as one line of YAML: JSON is YAML."""
+    """Any value as one line of YAML. JSON is YAML, but YAML 1.1, which LMCache reads, takes `1e-07` for text."""
+    if isinstance(value, float):
+        digits = repr(value)
+        return digits if "." in digits else digits.replace("e", ".0e")
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_yaml, value)) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_yaml(name)}: {_yaml(item)}" for name, item in value.items()) + "}"
     return json.dumps(value, ensure_ascii=False)
 
 
