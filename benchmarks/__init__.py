@@ -1,0 +1,1 @@
+"""Measurements of pdctl's speed against others on the same hosts; see README.md."""

@@ -1,0 +1,147 @@
+"""Samples of timed runs -> medians, ratios and the text that says whether the targets were met."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+RECAP = re.compile(r"^(\S+)\s+: (ok=\d+ .*)$", re.MULTILINE)
+NOTHING = "Nothing to do: "
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One timed run. CPU seconds are those of all processes of that side together."""
+
+    row: str
+    round: int
+    wall_s: float
+    controller_cpu_s: float
+    hosts_cpu_s: float
+    other_cpu_s: float  # what the rest of the machine used meanwhile: high values blur the wall times
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Target:
+    """`row` shall be at least `at_least` times as fast as `peer`."""
+
+    peer: str
+    row: str
+    at_least: float
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times longer the peer took, in each round."""
+
+    target: Target
+    per_round: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return median(self.per_round)
+
+    @property
+    def met(self) -> bool:
+        return self.median >= self.target.at_least
+
+
+def ratios(samples: Sequence[Sample], targets: Iterable[Target]) -> list[Ratio]:
+    """Per round, so that drift of the machine meets both sides; a target without a good round is left out."""
+    walls = {(s.row, s.round): s.wall_s for s in samples if s.problem is None}
+    rounds = sorted({s.round for s in samples})
+    found = []
+    for target in targets:
+        both = [n for n in rounds if (target.peer, n) in walls and (target.row, n) in walls]
+        if both:
+            per_round = tuple(walls[target.peer, n] / walls[target.row, n] for n in both)
+            found.append(Ratio(target, per_round))
+    return found
+
+
+def sample_table(samples: Sequence[Sample], hosts_idle: float) -> str:
+    """A Markdown table: wall seconds and CPU seconds of each row, as median (min to max)."""
+    lines = [
+        "| run | rounds | wall s | controller CPU s | hosts' CPU s | other CPU s |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    good = [s for s in samples if s.problem is None]
+    for row in dict.fromkeys(s.row for s in samples):
+        mine = [s for s in good if s.row == row]
+        if not mine:
+            lines.append(f"| {row} | 0 | failed | | | |")
+            continue
+        hosts = [max(0.0, s.hosts_cpu_s - hosts_idle * s.wall_s) for s in mine]
+        columns = [
+            [s.wall_s for s in mine],
+            [s.controller_cpu_s for s in mine],
+            hosts,
+            [s.other_cpu_s for s in mine],
+        ]
+        lines.append(f"| {row} | {len(mine)} | {' | '.join(map(spread, columns))} |")
+    return "\n".join(lines)
+
+
+def ratio_table(found: Sequence[Ratio]) -> str:
+    """A Markdown table: each target, what was measured, and plainly whether it is met."""
+    lines = [
+        "| wall time of | divided by | median (min to max) | target | |",
+        "| --- | --- | ---: | ---: | --- |",
+    ]
+    for ratio in found:
+        verdict = "met" if ratio.met else "MISSED"
+        target = f">= {ratio.target.at_least:g}"
+        lines.append(
+            f"| {ratio.target.peer} | {ratio.target.row} | {spread(ratio.per_round)} | {target} | {verdict} |"
+        )
+    return "\n".join(lines)
+
+
+def spread(values: Sequence[float]) -> str:
+    """`2.10 (1.95 to 3.00)`"""
+    return f"{median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+def recap_problem(output: str, hosts: int) -> str | None:
+    """Why an ansible-playbook run was not one that changed nothing on every host; None if it was."""
+    rows = recap(output)
+    if len(rows) != hosts:
+        return f"the recap names {len(rows)} hosts, not {hosts}"
+    for host, counts in rows.items():
+        wrong = {key: counts.get(key) for key in ("changed", "unreachable", "failed") if counts.get(key) != 0}
+        if wrong or not counts.get("ok"):
+            return f"{host}: {wrong or 'nothing was ok'}"
+    return None
+
+
+def recap(output: str) -> dict[str, dict[str, int]]:
+    """The counts of each host in ansible-playbook's PLAY RECAP."""
+    _, _, tail = output.rpartition("PLAY RECAP")
+    return {
+        host: {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", counts)}
+        for host, counts in RECAP.findall(tail)
+    }
+
+
+def plan_problem(output: str) -> str | None:
+    """Why a pdctl run was not one that found nothing to do; None if it was."""
+    return None if NOTHING in output else f"pdctl did not say `{NOTHING.strip()}`"
+
+
+def document(
+    samples: Sequence[Sample], found: Sequence[Ratio], hosts_idle: float, machine: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {
+        "format": "pdctl-speed/1",
+        "machine": dict(machine),
+        "hosts_idle_cpu": hosts_idle,
+        "samples": [asdict(sample) for sample in samples],
+        "ratios": [
+            asdict(ratio.target) | {"per_round": ratio.per_round, "median": ratio.median, "met": ratio.met}
+            for ratio in found
+        ],
+    }
