@@ -54,7 +54,7 @@ def _double_quoted(text: str, escaped: str) -> str:
 
 
 def _yaml(value: Any) -> str:
-    """Any value as one line of YAML. JSON is YAML, but YAML 1.1, which LMCache reads, takes `1e-07` for text."""
+    """Any value as one line of YAML: JSON, but for floats, since YAML 1.1 takes `1e-07` for text."""
     if isinstance(value, float):
         digits = repr(value)
         return digits if "." in digits else digits.replace("e", ".0e")
