@@ -66,7 +66,7 @@ def test_collecting_again_fetches_nothing_and_mends_what_was_spoilt(small: Path,
     shutil.rmtree(small)  # whoever asks pip again fails
     spoilt = out / next(w.file for w in first.wheels if w.name == "front")
     spoilt.unlink()
-    spoilt.write_bytes(b"no wheel")
+    spoilt.write_bytes(b"x" * next(w.size for w in first.wheels if w.name == "front"))
     (out / "models" / "tiny" / "config.json").write_text("{}")
     with pytest.raises(BundleError, match=r"missing or changed: models/tiny/config\.json, wheels/front"):
         verify(first)

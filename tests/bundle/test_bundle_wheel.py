@@ -48,7 +48,7 @@ def test_the_same_source_gives_the_same_bytes_whatever_its_times_and_place(
 def test_any_change_of_the_source_or_of_what_is_said_of_it_makes_another_version(source: Path) -> None:
     first, _ = greeter(source)
     other, _ = build_wheel(source, "pdctl_greeter", "1.2.0", (), {}, "Says good day")
-    (source / "notes.txt").write_text("other data\n")
+    (source / "notes.txt").write_text("data beside the CODE\n")  # as many bytes as before
     changed, _ = greeter(source)
     assert len({first, other, changed}) == 3
     assert first.startswith("pdctl_greeter-1.2.0+d") and first.endswith("-py3-none-any.whl")
