@@ -18,6 +18,7 @@ def register(app: typer.Typer) -> None:
     app.command()(status)
     app.command()(logs)
     app.command()(verify)
+    app.command()(ask)
 
 
 def status(path: Spec = CLUSTER, json: Json = False) -> None:
@@ -103,3 +104,28 @@ def verify(
         show_proof(proof, out())
     if not proof.ok:
         raise UnhealthyError("the cluster is not proven", hint="`pdctl logs INSTANCE` shows why")
+
+
+def ask(
+    text: Annotated[str, typer.Argument(help="The text to go on with.")],
+    path: Spec = CLUSTER,
+    max_tokens: Annotated[int, typer.Option(min=1, max=100000, help="Tokens of the answer.")] = 24,
+    json: Json = False,
+) -> None:
+    """Send one prompt through the proxy and print the answer."""
+    topology = load_topology(path)
+
+    from pdctl.hosts.doors import Doors
+    from pdctl.verify.http import Client
+    from pdctl.views.console import print_json
+
+    place = topology.proxy
+    body = {"model": topology.served_name, "prompt": text, "max_tokens": max_tokens, "temperature": 0}
+    with Doors(topology, folder_of(path)) as doors:
+        front = Client("proxy", doors.tunnel(place.host, place.address, place.http))
+        answer, headers = front.post("/v1/completions", body)
+    route = [headers[name] for name in ("x-pdctl-prefiller", "x-pdctl-decoder") if name in headers]
+    if json:
+        print_json({"answer": answer, "route": route})
+    else:
+        typer.echo(f"{text!r} -> {answer['choices'][0]['text']!r}  ({' -> '.join(route)})")
