@@ -41,6 +41,7 @@ class Proof:
     reference: str  # who computed the reference texts
     versions: Mapping[str, str]  # instance -> what /version says
     simulated: bool
+    may_simulate: bool = False  # whether the spec asks for the simulator
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -50,6 +51,8 @@ class Proof:
             for e in self.exchanges
             if e.equal is False
         ]
+        if self.simulated and not self.may_simulate:
+            found.append("an engine calls itself simulated, but the spec asks for a real one")
         if self.transfer and self.transfer.moved is None:
             found.append(f"nothing says whether the KV moved ({self.transfer.source})")
         elif self.transfer and (self.transfer.moved or 0) < self.transfer.expected:

@@ -54,7 +54,8 @@ def prove(
             for prompt, (text, headers) in zip(asked, answers, strict=True)
         )
     simulated = any("simulated" in version for version in versions.values())
-    return Proof(topology.spec.serving.mode, exchanges, transfer, name, versions, simulated)
+    may_simulate = topology.spec.engine.kind == "simulator"
+    return Proof(topology.spec.serving.mode, exchanges, transfer, name, versions, simulated, may_simulate)
 
 
 @contextmanager
