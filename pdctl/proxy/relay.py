@@ -32,13 +32,16 @@ async def relay(
     opening: bytes = b"",
     consumed: Consumed = nothing,
 ) -> web.StreamResponse:
-    """Pass on what the engine sends, as a stream if it streams. `consumed` is called at its first event."""
+    """Pass on what the engine sends, as a stream if it streams.
+
+    `consumed` is called at its first event, unless that is an error: then the KV may never have been fetched.
+    """
     if leg.is_stream:
         return await stream(exchange, leg, edit, opening, consumed)
     body = await leg.read()
-    consumed()
     if b"error" in body and sse.has_error(sse.parsed(body)):
         raise leg.failed("answered 200 with an error inside")
+    consumed()
     leg.succeeded()
     return exchange.whole(body, leg.content_type)
 
@@ -48,10 +51,10 @@ async def collect(leg: Leg, consumed: Consumed) -> dict[str, Any]:
     chunks: list[dict[str, Any]] = []
     done = False
     while events := await leg.events():
+        if any(map(sse.reports_error, events)):
+            raise leg.failed("reported an error while it was generating")
         consumed()
         for event in events:
-            if sse.reports_error(event):
-                raise leg.failed("reported an error while it was generating")
             done = done or sse.is_done(event)
             if chunk := sse.document(event):
                 chunks.append(chunk)
@@ -68,7 +71,8 @@ async def stream(
     try:
         while events := await leg.events():
             if not exchange.started:
-                consumed()
+                if not sse.reports_error(events[0]):
+                    consumed()
                 await exchange.begin()
                 await exchange.send(opening)
             if not done:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,33 +116,30 @@ async def cluster(
     leaks_kv: bool = False,
     **settings: Any,
 ) -> AsyncIterator[Cluster]:
-    fake_decoders = [
+    fakes = [
         FakeDecoder(f"decoder-{i}", [7300 + i * tp + rank for rank in range(tp)]) for i in range(decoders)
     ]
-    fake_prefillers = [FakePrefiller(f"prefiller-{i}", fake_decoders) for i in range(prefillers)]
-    fake_servers = [FakeDecoder(f"server-{i}") for i in range(servers)]
-    engines = [*fake_prefillers, *fake_decoders, *fake_servers]
-    for engine in engines:
-        await engine.start()
-    service = Service(parse(config_of(fake_prefillers, fake_decoders, fake_servers, slots, settings)))
-    session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
-    try:
+    sources = [FakePrefiller(f"prefiller-{i}", fakes) for i in range(prefillers)]
+    wholes = [FakeDecoder(f"server-{i}") for i in range(servers)]
+    async with AsyncExitStack() as stack:
+        for engine in (*sources, *fakes, *wholes):
+            await engine.start()
+            stack.push_async_callback(engine.stop)
+        service = Service(parse(config_of(sources, fakes, wholes, slots, settings)))
+        stack.push_async_callback(service.stop)
+        session = await stack.enter_async_context(
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+        )
         await service.start()
-        if "notification" in service.bound:
-            for prefiller in fake_prefillers:
-                prefiller.notify_address = f"tcp://{service.bound['notification']}"
+        for source in sources:
+            source.notify_address = f"tcp://{service.bound.get('notification')}"
         await until(lambda: all(member.up for member in service.gateway.fleet.members))
-        running = Cluster(service, session, fake_prefillers, fake_decoders, fake_servers)
+        running = Cluster(service, session, sources, fakes, wholes)
         yield running
         if leaks_kv:
-            for decoder in fake_decoders:
-                decoder.kv.clear()
+            for fake in fakes:
+                fake.kv.clear()
         await until(lambda: not running.left_behind())
-    finally:
-        await session.close()
-        await service.stop()
-        for engine in engines:
-            await engine.stop()
 
 
 def config_of(

@@ -10,8 +10,8 @@ from aiohttp import web
 
 from pdctl.proxy import transfer
 
-from .cluster import Cluster, cluster, until
-from .engines import FakeDecoder, FakeEngine, answering, cut, event, hang, streaming
+from .cluster import cluster, until
+from .engines import FakeEngine, answering, cut, hang
 
 BOTH = ["lmcache", "nixl"]
 TOO_LONG = "maximum context length is 131072"
@@ -184,78 +184,6 @@ async def test_without_any_healthy_prefiller_the_answer_is_503_at_once(connector
         assert (await c.complete(max_tokens=3)).status == 200
 
 
-def ended_in_error(text: str = "") -> dict[str, Any]:
-    return {
-        "choices": [{"index": 0, "text": text, "finish_reason": "error"}],
-        "usage": {"completion_tokens": 0},
-    }
-
-
-@pytest.mark.parametrize("connector", BOTH)
-async def test_200_with_an_error_inside_is_a_502_and_counts_against_the_decoder(connector: str) -> None:
-    """B81: it leaves rotation after three in a row."""
-
-    async def poisoned(engine: Any, request: Any, body: Any) -> Any:
-        if body.get("stream"):
-            return await streaming(event(ended_in_error()), b"data: [DONE]\n\n")(engine, request, body)
-        return web.json_response(ended_in_error())
-
-    async with cluster(connector=connector, leaks_kv=True, health={"cooldown_s": 30}) as c:
-        c.decoders[0].behave = poisoned
-        for _ in range(3):
-            reply = await c.complete([1, 2], max_tokens=3)
-            assert reply.status == 502
-            assert reply.json["error"]["type"] == "upstream_error"
-            await until(lambda: not c.gateway.background)
-        assert (await c.complete([1, 2], max_tokens=3)).status == 503
-        assert c.metric("instance_failures_total", instance="decoder-0") >= 3
-
-
-@pytest.mark.parametrize("connector", BOTH)
-@pytest.mark.parametrize(
-    "broken",
-    [
-        event(ended_in_error()),
-        event({"error": {"message": "KV load failed at 10.0.0.12", "code": 500}}),
-        event({"object": "error", "message": "x"}),
-    ],
-)
-async def test_an_error_in_a_stream_is_an_error_event_without_done(connector: str, broken: bytes) -> None:
-    """B81."""
-    good = event({"id": "x", "choices": [{"index": 0, "text": "good", "finish_reason": None}]})
-    async with cluster(connector=connector) as c:
-        c.decoders[0].behave = fetching(streaming(good, broken, b"data: [DONE]\n\n"))
-        reply = await c.complete([1, 2], max_tokens=3, stream=True)
-        assert c.metric("requests_total", endpoint="completions", outcome="upstream_error") == 1
-    assert reply.status == 200
-    assert len(reply.events) == 2
-    assert (
-        reply.chunks[-1]["error"]["message"] == "decoder decoder-0 reported an error while it was generating"
-    )
-
-
-@pytest.mark.parametrize("stream", [False, True])
-async def test_a_stream_that_breaks_off_is_not_a_good_end(stream: bool) -> None:
-    good = event({"id": "x", "choices": [{"index": 0, "text": "good", "finish_reason": None}]})
-    async with cluster() as c:
-        c.decoders[0].behave = fetching(streaming(good))
-        reply = await c.complete([1, 2], max_tokens=3, stream=stream)
-    if stream:
-        assert "[DONE]" not in reply.events
-        assert "broke the stream off" in reply.chunks[-1]["error"]["message"]
-    else:
-        assert reply.status == 502
-
-
-def fetching(behave: Any) -> Any:
-    async def fetch_first(engine: FakeEngine, request: Any, body: Any) -> Any:
-        assert isinstance(engine, FakeDecoder)
-        engine.fetch(body)
-        return await behave(engine, request, body)
-
-    return fetch_first
-
-
 async def test_a_prefill_that_dies_after_its_push_leaves_no_kv() -> None:
     async with cluster(decode_leg="append-first-token") as c:
         prefiller = c.prefillers[0]
@@ -277,58 +205,6 @@ async def test_a_drain_that_fails_is_counted_and_gives_the_slots_back() -> None:
         assert (await c.complete([1, 2, 3], max_tokens=3)).status == 502
         await until(lambda: c.metric("drain_failures_total", decoder="decoder-0") == 1)
         await until(lambda: not c.left_behind().keys() - {"kv"})
-
-
-async def restart(c: Cluster, engine: FakeEngine) -> None:
-    engine.process_start = (engine.process_start or 0) + 1
-    member = next(item for item in c.gateway.fleet.members if item.name == engine.name)
-    await until(lambda: member.started == engine.process_start)
-
-
-async def test_a_restarted_decoder_is_not_blamed_for_its_prefillers_stale_peers() -> None:
-    async with cluster(2, 1, limits={"notification_s": 0.05}, health={"failures": 1}, leaks_kv=True) as c:
-        await restart(c, c.decoders[0])
-        assert c.metric("decoder_restarts_total", decoder="decoder-0") == 1
-        assert len(c.gateway.fleet.stale) == 2
-        for prefiller in c.prefillers:
-            prefiller.ranks_silent = 1
-        assert (await c.complete([1, 2], max_tokens=3)).status == 504
-        assert len(c.gateway.fleet.stale) == 1
-        assert c.gateway.fleet.available("decoder")
-        assert len(c.gateway.fleet.available("prefiller")) == 1
-
-
-async def test_a_prefiller_without_a_stale_peer_is_preferred() -> None:
-    async with cluster(2, 1) as c:
-        await restart(c, c.decoders[0])
-        await restart(c, c.prefillers[1])  # restarted too: it holds no peer any more
-        replies = [await c.complete([1, 2], max_tokens=3) for _ in range(4)]
-        assert {reply.headers["x-pdctl-prefiller"] for reply in replies} == {"prefiller-1"}
-        assert c.gateway.fleet.stale == {("prefiller-0", "decoder-0")}
-
-
-async def test_a_decoder_that_was_away_counts_as_restarted_when_it_tells_no_start_time() -> None:
-    async with cluster() as c:
-        c.decoders[0].process_start = None
-        c.gateway.fleet.of("decoder")[0].started = None
-        c.decoders[0].healthy = False
-        await until(lambda: not c.gateway.fleet.available("decoder"))
-        c.decoders[0].healthy = True
-        await until(lambda: c.gateway.fleet.available("decoder"))
-        assert c.metric("decoder_restarts_total", decoder="decoder-0") == 1
-
-
-async def test_an_instance_returns_after_its_cool_down_and_leaves_again_at_the_next_failure() -> None:
-    async with cluster(health={"cooldown_s": 0.1}, connector="nixl") as c:
-        c.decoders[0].behave = cut
-        statuses = [(await c.complete(max_tokens=3)).status for _ in range(4)]
-        assert statuses == [502, 502, 502, 503]
-        await until(lambda: c.gateway.fleet.available("decoder"))
-        assert [(await c.complete(max_tokens=3)).status for _ in range(2)] == [502, 503]
-        c.decoders[0].behave = None
-        await until(lambda: c.gateway.fleet.available("decoder"))
-        assert (await c.complete(max_tokens=3)).status == 200
-        assert c.gateway.fleet.of("decoder")[0].failures == 0
 
 
 @pytest.mark.parametrize("connector", BOTH)

@@ -120,6 +120,14 @@ async def test_logs_hold_no_prompt_no_answer_and_no_key(caplog: pytest.LogCaptur
         assert private not in text
 
 
+async def test_a_stopping_proxy_takes_no_new_request() -> None:
+    async with cluster() as c:
+        c.gateway.closing = True
+        assert (await c.complete(max_tokens=2)).status == 503
+        assert (await c.get("/ready")).status == 503
+        assert (await c.get("/health")).status == 200
+
+
 async def start(config: dict[str, Any], tmp_path: Path) -> asyncio.subprocess.Process:
     path = tmp_path / "proxy.json"
     path.write_text(json.dumps(config))
@@ -148,7 +156,7 @@ async def test_sigterm_finishes_what_is_in_flight_and_exits_0(tmp_path: Path) ->
     config["listen"]["port"] = ports[0]
     config["notification"] = {"host": "127.0.0.1", "port": ports[1]}
     prefiller.notify_address = f"tcp://127.0.0.1:{ports[1]}"
-    decoder.gap_s = 0.02
+    decoder.gap_s = 0.05
     process = await start(config, tmp_path)
     url = f"http://127.0.0.1:{ports[0]}"
     async with aiohttp.ClientSession() as session:
