@@ -7,6 +7,7 @@ import os
 from ansible.module_utils.pdctl_delete import PACKAGE, TREE, delete, doomed_ids, finish
 from ansible.module_utils.pdctl_difference import Problem, difference, headline
 from ansible.module_utils.pdctl_files import (
+    clear_file,
     missing_parents,
     put_directory,
     put_file,
@@ -20,10 +21,11 @@ from ansible.module_utils.pdctl_observe_files import secret_digest
 from ansible.module_utils.pdctl_packages import put_packages, update_lists
 from ansible.module_utils.pdctl_record import Record
 from ansible.module_utils.pdctl_units import is_stopped, needs_restart, put_units, unit_headline
-from ansible.module_utils.pdctl_venvs import PYTHONS, put_venvs
+from ansible.module_utils.pdctl_venvs import PYTHONS, clear_venv, put_venvs
 
 PUT = ("user", "directory", "file", "package", "venv")
 APT = "/etc/apt/"
+CLEAR = {"file": clear_file, "venv": clear_venv}
 
 
 def converge(request: dict, secrets: dict, dry: bool, did: list) -> None:
@@ -95,6 +97,7 @@ class Work:
 def perform(work: Work, todo: list) -> None:
     """The record is written before the first change and, whatever happens, after the last."""
     record = work.record
+    clear_leftovers(record)
     if todo:
         record.intend(todo, work.seen, parents_of(todo, work))
     try:
@@ -107,6 +110,14 @@ def perform(work: Work, todo: list) -> None:
     check(todo, after)
     if record.is_finished(work.request):
         work.did += finish(record)
+
+
+def clear_leftovers(record: Record) -> None:
+    """Half-made things of an interrupted run have no row to be removed by."""
+    for key in record.pending:
+        kind, name = key.split(":", 1)
+        if kind in CLEAR:
+            CLEAR[kind](name)
 
 
 def settle(work: Work, todo: list) -> dict:

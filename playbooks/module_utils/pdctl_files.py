@@ -125,9 +125,15 @@ def missing_parents(path: str) -> list:
 
 
 def remove_file(path: str) -> None:
-    for name in (path, path + NEW):
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            os.unlink(name)
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        os.unlink(path)
+    clear_file(path)
+
+
+def clear_file(path: str) -> None:
+    """What an interrupted run left beside it."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        os.unlink(path + NEW)
 
 
 def remove_tree(path: str) -> None:

@@ -102,8 +102,13 @@ def wheel_paths(bundle: str, name: str) -> list:
 
 
 def remove_venv(path: str) -> None:
-    """With whatever an interrupted run left of it."""
-    for name in (path, path + NEW, path + OLD, os.path.join(os.path.dirname(path), BUILD)):
+    remove_tree(path)
+    clear_venv(path)
+
+
+def clear_venv(path: str) -> None:
+    """What an interrupted run left beside it."""
+    for name in (path + NEW, path + OLD, os.path.join(os.path.dirname(path), BUILD)):
         remove_tree(name)
 
 

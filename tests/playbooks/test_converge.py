@@ -159,7 +159,13 @@ def test_what_a_killed_run_left_is_pdctls_own_and_can_be_removed(tmp_path: Path)
     Path(request["record"]).write_text(json.dumps(record))
     (tmp_path / "etc/pdctl/chat/b.yaml").rename(tmp_path / "etc/pdctl/chat/b.yaml.pdctl-new")
 
+    (tmp_path / ".pdctl-build").mkdir()
+    (tmp_path / "venv.new/lib").mkdir(parents=True)
+    record["pending"].append({"id": f"venv:{tmp_path}/venv", "created": True})
+    Path(request["record"]).write_text(json.dumps(record))
+
     assert converge(request_in(tmp_path, put=rows[:2])) == []
+    assert not [path for path in tree(tmp_path) if path.endswith((".new", "-new", "-build"))]
     after = record_of(request)
     assert after["pending"] == [] and all(row["created"] for row in after["resources"])
     assert len(after["resources"]) == 3

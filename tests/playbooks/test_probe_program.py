@@ -27,7 +27,7 @@ def printed(request: dict[str, Any]) -> str:
 
 def test_the_program_needs_nothing_but_python_and_answers_the_request(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"hello\n")
-    rows = [file_row(tmp_path / "x", 'it\'s "{quoted}"\n'.encode()), directory_row(tmp_path)]
+    rows = [file_row(tmp_path / "x", b'it\'s "{quoted}"\n'), directory_row(tmp_path)]
     answer = probe_answer(printed(request_in(tmp_path, resources=rows, content_limit=9)))
     assert [row["path"] for row in answer["resources"]] == [str(tmp_path / "x"), str(tmp_path)]
     assert answer["contents"] == {str(tmp_path / "x"): "aGVsbG8K"} and not answer["errors"]
