@@ -8,6 +8,10 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
+from pdctl.errors import PdctlError
+
+GONE = (OSError, EOFError)  # what sockets and channels raise when their other end is gone
+
 
 class Channel(Protocol):
     """What a relay needs of an ssh channel."""
@@ -51,11 +55,11 @@ class Forwarder:
             threading.Thread(target=self._serve, args=(end,), name="forward", daemon=True).start()
 
     def _serve(self, end: socket.socket) -> None:
-        """One connection; a host that refuses it closes it, as it would without a forward."""
+        """One connection; where the host refuses it, it is closed, as it would be without a forward."""
         # A streamed token is a small packet: without this it would wait for the ACK of the one before.
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._ends.add(end)
-        with end:
+        with end, contextlib.suppress(PdctlError, *GONE):
             channel = self._open_channel()
             if channel is not None:
                 upward = threading.Thread(target=_up, args=(end, channel), name="forward", daemon=True)
@@ -67,14 +71,14 @@ class Forwarder:
 
 
 def _up(end: socket.socket, channel: Channel) -> None:
-    with contextlib.suppress(OSError):  # either side may go away; the other direction ends by itself
+    with contextlib.suppress(*GONE):  # either side may go away; the other direction ends by itself
         while data := end.recv(1 << 16):
             channel.sendall(data)
         channel.shutdown_write()
 
 
 def _down(channel: Channel, end: socket.socket) -> None:
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(*GONE):
         while data := channel.recv(1 << 16):
             end.sendall(data)
     # The host has said all; a client that keeps the connection open is told so, and `_up` ends with it.

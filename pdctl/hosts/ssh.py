@@ -19,7 +19,7 @@ from paramiko.transport import ServiceRequestingTransport
 
 from pdctl.errors import HostError, UnreachableError
 from pdctl.hosts import known_hosts
-from pdctl.hosts.forward import Forwarder
+from pdctl.hosts.forward import GONE, Forwarder
 from pdctl.hosts.gateways import Gateways
 from pdctl.hosts.keys import KeyFile, key_file, refusal
 from pdctl.hosts.openssh import Login, learning, resolve
@@ -60,10 +60,10 @@ class SshSession:
     def run(self, program: bytes, argv: Sequence[str] = PROGRAM, timeout: float = 60.0) -> Result:
         deadline = time.monotonic() + timeout
         out, err = bytearray(), bytearray()
-        with self._started(argv, timeout) as channel:
+        with self._reporting(), self._started(argv, timeout) as channel:
             drains = (_drained(channel.recv, out), _drained(channel.recv_stderr, err))
             channel.settimeout(timeout)
-            with contextlib.suppress(OSError):  # a program that does not read: its end says why
+            with contextlib.suppress(*GONE):  # a program that does not read: its end says why
                 channel.sendall(program)
                 channel.shutdown_write()
             for drain in drains:
@@ -78,7 +78,7 @@ class SshSession:
 
     def stream(self, argv: Sequence[str]) -> Iterator[str]:
         text = codecs.getincrementaldecoder("utf-8")("replace")
-        with self._started(argv, self._login.timeout_s) as channel:
+        with self._reporting(), self._started(argv, self._login.timeout_s) as channel:
             channel.set_combine_stderr(True)
             while data := channel.recv(1 << 16):
                 yield text.decode(data)
@@ -114,6 +114,16 @@ class SshSession:
             raise HostError(f"sshd does not start a program: {error}", where=self.reach.name) from None
         return channel
 
+    @contextlib.contextmanager
+    def _reporting(self) -> Iterator[None]:
+        """paramiko raises what it finds when a connection breaks off in the middle of a call."""
+        try:
+            yield
+        except (EOFError, OSError, paramiko.SSHException) as error:
+            self._still_there()
+            said = str(error) or type(error).__name__
+            raise UnreachableError(f"the ssh connection broke off: {said}", where=self.reach.name) from None
+
     def _still_there(self) -> None:
         if not self._transport.is_active():
             raise UnreachableError("the ssh connection was lost", where=self.reach.name)
@@ -136,7 +146,7 @@ def _drained(read: Callable[[int], bytes], into: bytearray) -> threading.Thread:
     """Reads to the end in a thread of its own, so that neither of two streams can block the other."""
 
     def drain() -> None:
-        with contextlib.suppress(OSError):  # the wait for the thread's end has the deadline
+        with contextlib.suppress(*GONE):  # who waits for this thread has the deadline, and asks what happened
             while data := read(1 << 16):
                 into.extend(data)
 
