@@ -15,7 +15,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from pdctl.bundle.manifest import write_whole
 from pdctl.bundle.tiny_tokenizer import BOS, EOS, PAD, VOCABULARY, silent_tokens, tokenizer_files
 
 # File -> sha256 and size of what `tiny_model_files` makes, for those who only compare.
@@ -41,9 +40,12 @@ _DATA_START = struct.calcsize("<Q")
 
 def write_tiny_model(out: Path) -> Mapping[str, str]:
     """Write the model's files into `out`; return the sha256 of each."""
+    out.mkdir(parents=True, exist_ok=True)
     files = tiny_model_files()
     for name, data in files.items():
-        write_whole(out / name, data)
+        partial = out / f".{name}.part"
+        partial.write_bytes(data)
+        partial.replace(out / name)
     return {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
 
 
