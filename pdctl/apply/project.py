@@ -72,8 +72,8 @@ def _fill(new: Path, seen: Look, supply: Supply) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         _copy(Path(supply.folder) / file, target)
     removal = removal_variables(replace(order(seen, local), observed=seen.desired))
-    _write(new / "inventory.yml", inventory(seen, variables, groups(variables, seen.plan)))
-    _write(new / "inventory-destroy.yml", inventory(seen, removal, removal_groups(removal)))
+    _write(new / "inventory.yml", inventory(seen, variables, groups(variables, seen.plan), root=False))
+    _write(new / "inventory-destroy.yml", inventory(seen, removal, removal_groups(removal), root=False))
     (new / "README").write_text(README.format(cluster=seen.topology.cluster, version=__version__))
 
 

@@ -55,12 +55,19 @@ def _play(
 
 
 def inventory(
-    seen: Look, variables: dict[str, dict[str, Any]], members: dict[str, list[str]]
+    seen: Look,
+    variables: dict[str, dict[str, Any]],
+    members: dict[str, list[str]],
+    *,
+    root: bool | None = None,
 ) -> dict[str, Any]:
-    """An Ansible inventory: connection and request of each host, and a group for each step."""
+    """An Ansible inventory: connection and request of each host, and a group for each step.
+
+    `root` says whether the login is root; None asks ssh's own configuration.
+    """
     spec = seen.topology.spec
     hosts = {
-        host.name: ansible_host_vars(reach(spec, host, seen.folder)) | variables[host.name]
+        host.name: ansible_host_vars(reach(spec, host, seen.folder), root=root) | variables[host.name]
         for host in spec.hosts
         if host.name in variables
     }
