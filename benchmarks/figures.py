@@ -120,7 +120,9 @@ def recap_problem(output: str, hosts: int) -> str | None:
 
 def recap(output: str) -> dict[str, dict[str, int]]:
     """The counts of each host in ansible-playbook's PLAY RECAP."""
-    _, _, tail = output.rpartition("PLAY RECAP")
+    _, found, tail = output.rpartition("PLAY RECAP")
+    if not found:
+        return {}
     return {
         host: {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", counts)}
         for host, counts in RECAP.findall(tail)

@@ -99,6 +99,7 @@ def preparations(place: Workplace) -> tuple[Row, ...]:
         Row(f"first {CONVENTIONAL}", _conventional(place), BENCHMARKS / "conventional", any_output),
         work(f"first {APPLY}", (tool("pdctl"), "apply", str(place.spec), "--yes")),
         work("render the project", (tool("pdctl"), "render", str(place.spec), "--out", str(place.rendered))),
+        Row(f"first {RENDERED}", _rendered(), place.rendered, any_output),
     )
 
 
@@ -109,7 +110,7 @@ def compared(place: Workplace) -> tuple[Row, ...]:
     spec = str(place.spec)
     return (
         ansible(CONVENTIONAL, _conventional(place), cwd=BENCHMARKS / "conventional"),
-        ansible(RENDERED, (tool("ansible-playbook"), "apply.yml"), cwd=place.rendered),
+        ansible(RENDERED, _rendered(), cwd=place.rendered),
         pdctl(DIFF, (tool("pdctl"), "diff", spec)),
         pdctl(APPLY_ONLY, (tool("pdctl"), "apply", spec, "--yes", "--no-verify")),
         pdctl(APPLY, (tool("pdctl"), "apply", spec, "--yes")),
@@ -137,3 +138,7 @@ def environment(folder: Path, control_paths: Path) -> dict[str, str]:
 
 def _conventional(place: Workplace) -> tuple[str, ...]:
     return (tool("ansible-playbook"), "-i", str(place.inventory), "site.yml")
+
+
+def _rendered() -> tuple[str, ...]:
+    return (tool("ansible-playbook"), "apply.yml")

@@ -21,6 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from benchmarks import validate
 from benchmarks.figures import Sample, document, ratio_table, ratios, sample_table
 from benchmarks.repository import make_repository
 from benchmarks.rows import (
@@ -39,6 +40,7 @@ from pdctl.lab import Lab
 from pdctl.lab.cgroup import lab_group
 
 IDLE_S = 5.0
+STARTS = 15  # of `pdctl validate` and of each of its peers
 SETTLE_S = 2.0  # between two runs: Ansible's workers and sshd's children end, nobody inherits their work
 
 
@@ -68,10 +70,14 @@ def main() -> int:
             samples, idle = _measured(Path(folder), options)
         except PdctlError as error:
             sys.exit(f"error: {error}" + (f"\n  hint: {error.hint}" if error.hint else ""))
+    _say("starting `pdctl validate` and its peer in turn")
+    starts = validate.measure(STARTS)
     found = ratios(samples, TARGETS)
     machine = _machine(options.hosts)
-    _write(options.out, document(samples, found, idle, machine))
-    print(f"{machine['summary']}\n\n{sample_table(samples, idle)}\n\n{ratio_table(found)}")
+    result = document(samples, found, idle, machine) | {"validate": validate.document(starts)}
+    _write(options.out, result)
+    tables = (machine["summary"], sample_table(samples, idle), ratio_table(found), validate.report(starts))
+    print("\n\n".join(tables))
     failed = [s for s in samples if s.problem]
     for sample in failed:
         print(f"round {sample.round}, {sample.row}: {sample.problem}", file=sys.stderr)
