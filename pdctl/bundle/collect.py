@@ -87,7 +87,7 @@ def _need(names: Iterable[str], python: str) -> _Need:
     return _Need(
         python,
         tuple(dict.fromkeys(entries)),
-        tuple(sorted({part for name in wanted for part in OWN_PARTS[name]})),
+        tuple(sorted({part for name in wanted for part in OWN_PARTS.get(name, ())})),
         tuple(sorted({package for name in wanted for package in _PACKAGES.get(name, ())})),
     )
 

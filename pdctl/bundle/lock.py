@@ -45,9 +45,14 @@ def load_lock(name: str, python: str) -> Lock:
     if not path.is_file():
         raise BundleError(
             f"there is no lock of `{name}` for Python {python}",
-            hint="use the Python the stack's default names",
+            hint=f"locks there are: {', '.join(known_locks())}",
         )
     return parse_lock(path.read_text("utf-8"), path)
+
+
+def known_locks() -> tuple[str, ...]:
+    """The shipped locks, as `engine-cpu-py311`."""
+    return tuple(sorted(path.stem for path in lock_path("any", "0").parent.glob("*.lock")))
 
 
 def parse_lock(text: str, path: Path) -> Lock:

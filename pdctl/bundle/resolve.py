@@ -63,6 +63,9 @@ RECIPES = {
 
 
 def main(names: list[str]) -> None:
+    if f"{sys.version_info.major}.{sys.version_info.minor}" != PYTHON or sys.platform != "linux":
+        # pip takes the hosts' tags from its options, but a requirement's markers from where it runs.
+        sys.exit(f"run this with Python {PYTHON} on Linux")
     for name in names or list(RECIPES):
         with tempfile.TemporaryDirectory(prefix="pdctl-locks-") as folder:
             wheels = _download(RECIPES[name], Path(folder))

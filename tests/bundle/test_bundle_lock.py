@@ -46,8 +46,9 @@ def test_a_name_locked_twice_is_refused() -> None:
 
 
 def test_a_python_without_a_lock_is_named() -> None:
-    with pytest.raises(BundleError, match=r"no lock of `proxy` for Python 3\.9"):
+    with pytest.raises(BundleError, match=r"no lock of `proxy` for Python 3\.9") as error:
         load_lock("proxy", "3.9")
+    assert "proxy-py311" in str(error.value.hint)
 
 
 @pytest.mark.parametrize("name", ["engine-cpu", "proxy", "simulator", "uv"])
