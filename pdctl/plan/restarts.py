@@ -29,10 +29,12 @@ def restarts(
 
 
 def stale_peers(topology: Topology) -> bool:
-    """Whether prefillers keep a decoder's old addresses for ever, so that they must restart after it."""
+    """Whether prefillers keep a decoder's old addresses for ever, so that they must restart after it.
+
+    The engine simulator plays the pinned LMCache, its peers included.
+    """
     lmcache = topology.spec.serving.connector == "lmcache" and topology.spec.serving.mode == "disaggregated"
-    real = topology.spec.engine.kind == "vllm"
-    return lmcache and real and at_least(versions.STALE_PEERS_UNTIL, topology.pins["lmcache"])
+    return lmcache and at_least(versions.STALE_PEERS_UNTIL, topology.pins["lmcache"])
 
 
 def _units(state: State) -> Iterator[tuple[Key, Unit]]:

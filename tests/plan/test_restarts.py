@@ -43,6 +43,11 @@ def simulated() -> Topology:
     return resolve(cluster(hosts=hosts(1), engine="simulator", serving=serving(1, 1, 1)))
 
 
+def without_peers() -> Topology:
+    """vLLM's own connector asks anew for each request."""
+    return resolve(cluster(hosts=hosts(1), serving=serving(1, 1, 1, "nixl")))
+
+
 def plan(topology: Topology, desired: dict[Key, Resource], observed: dict[Key, Resource]) -> Plan:
     return make_plan(topology, desired, observed, files_and_units())
 
@@ -63,16 +68,21 @@ def test_a_changed_decoder_names_the_file_and_takes_its_prefillers_along() -> No
     assert [s.name for s in done.steps] == ["put", "decoder", "prefiller"]
 
 
-def test_the_simulator_keeps_no_stale_peers_so_only_the_decoder_restarts() -> None:
-    done = plan(simulated(), files_and_units("r2"), files_and_units())
+def test_without_stale_peers_only_the_decoder_restarts() -> None:
+    done = plan(without_peers(), files_and_units("r2"), files_and_units())
     assert [r.instance for r in done.restarts] == ["decoder-0"]
+
+
+def test_the_simulator_is_treated_as_the_lmcache_it_plays() -> None:
+    done = plan(simulated(), files_and_units("r2"), files_and_units())
+    assert [r.instance for r in done.restarts] == ["decoder-0", "prefiller-0"]
 
 
 @pytest.mark.parametrize("active", ["inactive", "failed", "activating/auto-restart"])
 def test_a_stopped_decoder_is_started_and_is_drift(active: str) -> None:
     observed = files_and_units()
     observed[key("decoder-0")] = unit("decoder-0", "decoder", "", active=active)
-    done = plan(simulated(), files_and_units(), observed)
+    done = plan(without_peers(), files_and_units(), observed)
     assert [c.key for c in done.changes] == [key("decoder-0")] and done.changes[0].drift
     assert done.changes[0].why == (f"active {active} -> active",)
     assert not done.restarts and [s.name for s in done.steps] == ["decoder"]
@@ -81,7 +91,7 @@ def test_a_stopped_decoder_is_started_and_is_drift(active: str) -> None:
 def test_a_restart_outside_pdctl_is_drift_that_only_the_record_must_learn() -> None:
     observed = files_and_units()
     observed[key("proxy")] = replace(unit("proxy", "proxy"), invocation="i2")
-    done = plan(simulated(), files_and_units(), observed)
+    done = plan(without_peers(), files_and_units(), observed)
     assert not done.changes and not done.restarts and not done.empty
     assert [(d.key, d.what) for d in done.drift] == [
         (key("proxy"), ("restarted outside pdctl since the last apply",))
@@ -100,9 +110,9 @@ def test_a_file_edited_and_repaired_restarts_only_a_process_started_in_between()
     edited = files_and_units()
     file = Key(H, "file:/etc/pdctl/chat/decoder-0.env")
     edited[file] = File("/etc/pdctl/chat/decoder-0.env", "sha256:9")
-    assert not plan(simulated(), files_and_units(), edited).restarts
+    assert not plan(without_peers(), files_and_units(), edited).restarts
     edited[key("decoder-0")] = replace(edited[key("decoder-0")], invocation="i2")  # type: ignore[arg-type]
-    [restart] = plan(simulated(), files_and_units(), edited).restarts
+    [restart] = plan(without_peers(), files_and_units(), edited).restarts
     assert restart.causes == ("was started with the edited /etc/pdctl/chat/decoder-0.env",)
 
 
@@ -118,12 +128,12 @@ def test_a_unit_that_left_the_spec_stops_first_when_another_starts_on_its_host()
     moved = desired.pop(key("decoder-0"))
     fresh = replace(moved, name="pdctl-chat-server-0.service", instance="server-0", role="server")  # type: ignore[arg-type]
     desired[key("server-0")] = fresh
-    names = [s.name for s in plan(simulated(), desired, files_and_units()).steps]
+    names = [s.name for s in plan(without_peers(), desired, files_and_units()).steps]
     assert names == ["stop", "server"]
     del desired[key("server-0")]
-    assert [s.name for s in plan(simulated(), desired, files_and_units()).steps] == ["delete"]
+    assert [s.name for s in plan(without_peers(), desired, files_and_units()).steps] == ["delete"]
 
 
 def test_hosts_that_did_not_answer_are_left_out_and_named() -> None:
-    done = make_plan(simulated(), files_and_units(), {}, {}, unreachable={H: "no route"})
+    done = make_plan(without_peers(), files_and_units(), {}, {}, unreachable={H: "no route"})
     assert not done.changes and done.unreachable == {H: "no route"}
