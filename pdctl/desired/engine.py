@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pdctl.desired.layout import MODELS, SERVICE_USER, cache_dir, config_dir
+from pdctl.desired.layout import DOWNLOADS, MODELS, SERVICE_USER, cache_dir, config_dir
 from pdctl.knowledge import versions
 from pdctl.knowledge.models import TINY
 from pdctl.knowledge.versions import at_least
@@ -38,6 +38,7 @@ def environment(topology: Topology, instance: Instance) -> dict[str, str]:
         "VLLM_CACHE_ROOT": f"{cache}/vllm",
         "TORCHINDUCTOR_CACHE_DIR": f"{cache}/inductor",
         "TRITON_CACHE_DIR": f"{cache}/triton",
+        "HF_HOME": DOWNLOADS if downloads(topology) else f"{cache}/huggingface",
         "PYTHONHASHSEED": spec.serving.lmcache.hash_seed,
         "VLLM_HOST_IP": instance.address,
         "VLLM_PORT": str(instance.ports.engine.start),
@@ -71,6 +72,11 @@ def model_argument(topology: Topology) -> str:
     if model.id == TINY and topology.spec.engine.kind == "vllm":
         return model.path or f"{MODELS}/tiny"
     return model.path or model.id
+
+
+def downloads(topology: Topology) -> bool:
+    """Whether engines load the weights by name: then one shared folder holds them."""
+    return topology.spec.engine.kind == "vllm" and not model_argument(topology).startswith("/")
 
 
 def notes(topology: Topology, instance: Instance) -> list[str]:

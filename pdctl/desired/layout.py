@@ -6,6 +6,8 @@ PREFIX = "/opt/pdctl"
 BUNDLE = f"{PREFIX}/bundle"
 VENVS = f"{PREFIX}/venvs"
 MODELS = f"{PREFIX}/models"
+# Weights that engines load by name, once for all instances of a host; Hugging Face appends `hub`.
+DOWNLOADS = f"{MODELS}/huggingface"
 CONFIG = "/etc/pdctl"
 STATE = "/var/lib/pdctl"
 CACHE = "/var/cache/pdctl"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pdctl.bundle.tiny_model import tiny_model_files
-from pdctl.desired.engine import pool_of
-from pdctl.desired.layout import CACHE, CONFIG, MODELS, PREFIX, SERVICE_USER, VENVS, config_dir
+from pdctl.desired.engine import downloads, pool_of
+from pdctl.desired.layout import CACHE, CONFIG, DOWNLOADS, MODELS, PREFIX, SERVICE_USER, VENVS, config_dir
 from pdctl.desired.lmcache import lmcache_file
 from pdctl.desired.packages import packages
 from pdctl.desired.proxy import proxy_config
@@ -67,6 +67,9 @@ def _engines(topology: Topology, instances: list[Instance], secrets: list[File])
         yield Directory(MODELS)
         yield Directory(f"{MODELS}/tiny")
     yield from weights
+    if downloads(topology):
+        yield Directory(MODELS)
+        yield Directory(DOWNLOADS, owner=SERVICE_USER, group=SERVICE_USER, mode="0750")
     for instance in instances:
         inputs = [*secrets, *weights]
         if instance.role is not Role.SERVER and topology.spec.serving.connector == "lmcache":
