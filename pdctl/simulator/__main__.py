@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] = os.envi
         parameters = parse_parameters(environ.get("PDCTL_SIMULATOR"))
         arguments = parse_arguments(sys.argv[1:] if argv is None else argv, parameters.vllm_version)
         check_arguments(arguments, environ, parameters.kv_cache_tokens)
-        transfer = parse_transfer(arguments.kv_transfer)
+        transfer = parse_transfer(arguments.kv_transfer, parameters.vllm_version)
         return asyncio.run(serve(arguments, parameters, transfer, environ))
     except StartError as error:
         logging.getLogger("simulator").error("the engine does not start: %s", error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Coroutine
@@ -15,6 +16,8 @@ from .kv import PrefixCache
 from .records import record_finish, record_prefill, record_token
 from .runtime import Runtime
 from .sequence import Output, Request, Sequence
+
+log = logging.getLogger("engine")
 
 
 class Engine:
@@ -49,27 +52,28 @@ class Engine:
         if not sequence.done:
             self._end(sequence, "abort")
 
-    async def run(self) -> None:
-        """Step while there is work, sleep while there is none."""
-        try:
-            while True:
-                await self._runtime.wake.wait()
-                self._admit()
-                if not (batch := self._batch()):
-                    self._runtime.wake.clear()
-                    continue
-                prefill = sum(tokens for sequence, tokens in batch if sequence.remaining)
-                await self._runtime.pace.step(prefill, len(batch))
-                await self._runtime.faults.not_hung()
-                await self._advance(batch)
-        except EngineDeadError as error:
-            self._runtime.faults.kill(str(error))
+    def start(self) -> None:
+        """Begin to step."""
+        self._spawn(self._run())
 
     async def close(self) -> None:
         """Cancel what is under way."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _run(self) -> None:
+        """Step while there is work, sleep while there is none."""
+        while True:
+            await self._runtime.wake.wait()
+            self._admit()
+            if not (batch := self._batch()):
+                self._runtime.wake.clear()
+                continue
+            prefill = sum(tokens for sequence, tokens in batch if sequence.remaining)
+            await self._runtime.pace.step(prefill, len(batch))
+            await self._runtime.faults.not_hung()
+            await self._advance(batch)
 
     def _admit(self) -> None:
         """First come, first served, up to --max-num-seqs and the KV cache's room."""
@@ -170,13 +174,7 @@ class Engine:
         if self._connector.blocking:
             await self._connector.save(sequence)
         else:
-            self._spawn(self._save_beside(sequence))
-
-    async def _save_beside(self, sequence: Sequence) -> None:
-        try:
-            await self._connector.save(sequence)
-        except EngineDeadError as error:
-            self._runtime.faults.kill(str(error))
+            self._spawn(self._connector.save(sequence))
 
     def _end(
         self,
@@ -210,4 +208,13 @@ class Engine:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._settle)
+
+    def _settle(self, task: asyncio.Task[None]) -> None:
+        """Whatever goes wrong in a part of the engine ends the engine."""
+        self._tasks.discard(task)
+        if task.cancelled() or not (error := task.exception()):
+            return
+        if not isinstance(error, EngineDeadError):
+            log.error("Traceback of the simulator itself:", exc_info=error)
+        self._runtime.faults.kill(str(error) or type(error).__name__)

@@ -50,7 +50,7 @@ def read_lmcache(
 ) -> LMCache:
     """The configuration, or StartError where LMCache's worker would die at start."""
     values = _values(environ, transfer.extra, version(parameters.lmcache_version))
-    chunk_bytes = parameters.kv_bytes_per_token // arguments.ranks * values["chunk_size"]
+    chunk_bytes = parameters.kv_bytes_per_token * values["chunk_size"]
     release = version(parameters.lmcache_version)
     if values["enable_pd"]:
         _check_pd(values, transfer, arguments.ranks, release)
@@ -190,14 +190,15 @@ def _partial_chunks(values: Mapping[str, Any], extra: Mapping[str, Any], release
 
 
 def _hash_name(algorithm: str, environ: Mapping[str, str]) -> str:
-    """Python's own hash differs from process to process unless PYTHONHASHSEED is a number."""
-    seed = environ.get("PYTHONHASHSEED", "random")
-    if algorithm != "builtin":
-        return algorithm
-    if not seed.isdigit():
+    """The hash and what it starts from: PYTHONHASHSEED, or something random, whatever the algorithm.
+
+    It seeds Python's own hash and vLLM's NONE_HASH, on which every other algorithm begins.
+    """
+    seed = environ.get("PYTHONHASHSEED", "")
+    if not seed or (algorithm == "builtin" and not seed.isdigit()):
         log.warning("PYTHONHASHSEED is not set: this instance's KV keys match no other instance's")
         seed = secrets.token_hex(8)
-    return f"builtin:{seed}"
+    return f"{algorithm}:{seed}"
 
 
 def _assert(condition: object, message: str) -> None:

@@ -33,7 +33,7 @@ def read_side_channel(environ: Mapping[str, str], runtime: Runtime) -> SideChann
     """The side channel's settings, known of 0.11.0 and 0.33.0; versions between are taken for the newer."""
     old = _is_old(runtime)
     lease: Any = runtime.transfer.extra.get("kv_lease_duration", 30)
-    if old:
+    if version(runtime.parameters.vllm_version) < (0, 20):
         lease = environ.get("VLLM_NIXL_ABORT_REQUEST_TIMEOUT", 120)
     try:
         return SideChannel(
@@ -90,7 +90,9 @@ class Nixl:
                 return None
             raise
         covered = min(int(answer["tokens"]), len(request.prompt))
-        size = (covered - cached) * self._runtime.parameters.kv_bytes_per_token
+        size = (
+            (covered - cached) * self._runtime.parameters.kv_bytes_per_token * self._runtime.arguments.ranks
+        )
         seconds = await self._runtime.pace.transfer(size)
         self._runtime.metrics.observe("vllm:nixl_xfer_time_seconds", seconds)
         self._runtime.metrics.observe("vllm:nixl_bytes_transferred", size)

@@ -20,7 +20,7 @@ class Parameters:
     batch_growth: float = 0.01  # share of itl_ms that each further request in the step adds
     jitter: float = 0.0  # step times vary uniformly by this share
     kv_gib_per_s: float = 10.0
-    bytes_per_token: int | None = None  # KV of one token over all ranks; unknown: no exact-multiple check
+    bytes_per_token: int | None = None  # KV of one token at one rank; unknown: no exact-multiple check
     kv_cache_tokens: int = 1_048_576
     eos_every: int = 256  # one generated token in so many ends the text
     start_s: float = 0.0
@@ -63,7 +63,7 @@ def version(text: str) -> tuple[int, ...]:
 
 
 _TEXT = {"vllm_version", "lmcache_version"}
-_MAY_BE_ZERO = {"batch_growth", "jitter", "start_s"}
+_MAY_BE_ZERO = {"itl_ms", "batch_growth", "jitter", "start_s"}
 _WHOLE = {"bytes_per_token", "kv_cache_tokens", "eos_every"}
 
 

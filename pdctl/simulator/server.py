@@ -61,9 +61,9 @@ async def _run(runtime: Runtime, environ: Mapping[str, str], stop: asyncio.Event
     engine = Engine(runtime, connector)
     endpoints = Endpoints(runtime, engine)
     runners: list[web.AppRunner] = []
-    stepping = asyncio.get_running_loop().create_task(engine.run())
     try:
         await connector.start()
+        engine.start()
         if await _ends_within(runtime, stop, runtime.parameters.start_s):
             return _exit_code(runtime)
         if lmcache and lmcache.values["internal_api_server_enabled"]:
@@ -75,7 +75,6 @@ async def _run(runtime: Runtime, environ: Mapping[str, str], stop: asyncio.Event
         await _ends_within(runtime, stop, None)
         return _exit_code(runtime)
     finally:
-        stepping.cancel()
         await engine.close()
         for runner in runners:
             await runner.cleanup()

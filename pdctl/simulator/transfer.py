@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .errors import StartError
+from .parameters import version
 
 LMCACHE = ("LMCacheConnectorV1", "LMCacheConnectorV1Dynamic")
 NIXL = ("NixlConnector",)
@@ -26,7 +27,6 @@ _KEYS = {
     "kv_connector_extra_config",
     "kv_connector_module_path",
     "enable_permute_local_kv",
-    "kv_load_failure_policy",
 }
 
 
@@ -56,11 +56,13 @@ class Transfer:
         return self.role in ("kv_consumer", "kv_both")
 
 
-def parse_transfer(given: Mapping[str, Any] | None) -> Transfer:
+def parse_transfer(given: Mapping[str, Any] | None, vllm_version: str) -> Transfer:
     """The transfer configuration, refused where vLLM refuses it."""
     if not given:
         return Transfer()
-    if unknown := sorted(set(given) - _KEYS):
+    has_policy = version(vllm_version) >= (0, 26)  # vLLM config/kv_transfer.py
+    known = _KEYS | {"kv_load_failure_policy"} if has_policy else _KEYS
+    if unknown := sorted(set(given) - known):
         raise StartError(f"ValidationError: kv-transfer-config: unexpected key {unknown[0]!r}")
     connector = given.get("kv_connector")
     role = given.get("kv_role")
@@ -73,7 +75,8 @@ def parse_transfer(given: Mapping[str, Any] | None) -> Transfer:
         raise StartError(
             f"ValueError: kv_role must be one of {', '.join(_ROLES)} with {connector}, got {role!r}"
         )
-    policy = given.get("kv_load_failure_policy", "fail")
+    # Older versions computed the prompt again and said nothing.
+    policy = given.get("kv_load_failure_policy", "fail" if has_policy else "recompute")
     if policy not in ("fail", "recompute"):
         raise StartError(f"ValidationError: kv_load_failure_policy must be fail or recompute, got {policy!r}")
     extra = given.get("kv_connector_extra_config") or {}

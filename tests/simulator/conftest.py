@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from pathlib import Path
 
 import pytest
 
-from tests.simulator.simulated import Farm, Instance, Pair, farm_in
+from tests.simulator.simulated import Farm, Instance, Pair, farm_in, pair_in
 
 
 @pytest.fixture
-def farm(tmp_path: Any) -> Iterator[Farm]:
+def farm(tmp_path: Path) -> Iterator[Farm]:
     with farm_in(tmp_path) as farm:
         yield farm
 
@@ -25,13 +26,6 @@ def aggregated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
 
 
 @pytest.fixture
-def pair(farm: Farm, tmp_path: Any) -> Iterator[Callable[..., Pair]]:
-    pairs: list[Pair] = []
-
-    def start(**options: Any) -> Pair:
-        pairs.append(Pair(farm, tmp_path, **options))
-        return pairs[-1]
-
-    yield start
-    for started in pairs:
-        started.close()
+def pair(tmp_path: Path) -> Iterator[Callable[..., Pair]]:
+    with contextlib.ExitStack() as stack:
+        yield lambda **options: stack.enter_context(pair_in(tmp_path, **options))

@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -115,8 +116,9 @@ class Farm:
         port = free_ports(1)[0]
         argv = [sys.executable, "-m", "pdctl.simulator", "serve", "tiny", "--host", "127.0.0.1"]
         argv += ["--port", str(port), "--max-model-len", "512", *flags]
-        simulated = json.dumps({**FAST, **parameters})
-        environ = {"PATH": os.environ["PATH"], "PDCTL_SIMULATOR": simulated, **env}
+        # aiohttp reads the machine's CA certificates at import, a good part of the start; here is no TLS.
+        environ = {"PATH": os.environ["PATH"], "SSL_CERT_FILE": os.devnull, **env}
+        environ["PDCTL_SIMULATOR"] = json.dumps({**FAST, **parameters})
         log = self._folder / f"{len(self._instances)}.log"
         self._instances.append(Instance(port, argv, environ, log))
         return self._instances[-1]
@@ -137,7 +139,7 @@ class Pair:
     def __init__(self, farm: Farm, folder: Path, ranks: int = 1, slots: int = 64, **options: Any) -> None:
         notify, *ports = free_ports(1 + 2 * ranks)
         self.init, self.alloc = ports[:ranks], ports[ranks:]
-        size = slots * CHUNK * BYTES_PER_TOKEN // ranks
+        size = slots * CHUNK * BYTES_PER_TOKEN
         common = {
             "enable_pd": True,
             "transfer_channel": "nixl",
@@ -209,11 +211,14 @@ class Pair:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [opened.getsockname()[1] for opened in sockets]
-    for opened in sockets:
-        opened.close()
+    """Ports in a row that nobody listens on now, below those that outgoing connections take."""
+    first = random.randrange(20_000, 32_000 - count)
+    ports = list(range(first, first + count))
+    try:
+        for port in ports:
+            socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return free_ports(count)
     return ports
 
 
@@ -223,6 +228,17 @@ def until(condition: Callable[[], bool], seconds: float = 10) -> None:
     while not condition():
         assert time.monotonic() < deadline, f"not true within {seconds} s"
         pause.wait(0.02)
+
+
+@contextlib.contextmanager
+def pair_in(folder: Path, **options: Any) -> Iterator[Pair]:
+    """A pair of its own."""
+    with farm_in(folder) as farm:
+        pair = Pair(farm, folder, **options)
+        try:
+            yield pair
+        finally:
+            pair.close()
 
 
 @contextlib.contextmanager

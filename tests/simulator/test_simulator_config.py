@@ -73,9 +73,7 @@ def test_one_port_for_two_ranks_ends_in_an_index_error(tmp_path: Path) -> None:
     with pytest.raises(StartError, match="IndexError: list index out of range: rank 1"):
         read(tmp_path, RECEIVER, CONSUMER, "0.5.6", "--tensor-parallel-size", "2")
     two = {**RECEIVER, "pd_peer_init_port": [7300, 7301], "pd_peer_alloc_port": [7400, 7401]}
-    assert (
-        read(tmp_path, two, CONSUMER, "0.5.6", "--tensor-parallel-size", "2").chunk_bytes == CHUNK_BYTES // 2
-    )
+    assert read(tmp_path, two, CONSUMER, "0.5.6", "--tensor-parallel-size", "2").ranks == 2
 
 
 def test_a_sender_needs_the_proxy(tmp_path: Path) -> None:
@@ -137,6 +135,7 @@ def test_keys_agree_only_with_the_same_model_ranks_dtype_seed_and_chunk_size(tmp
         keys(PYTHONHASHSEED="1"),
         keys(PYTHONHASHSEED="random"),
     ]
+    others.append(keys(LMCACHE_PRE_CACHING_HASH_ALGORITHM="sha256_cbor"))
     others.append(keys(LMCACHE_CHUNK_SIZE="128"))
     assert all(same.isdisjoint(other) for other in others)
 
@@ -196,11 +195,19 @@ def test_values_that_do_not_go_together_are_refused() -> None:
 )
 def test_a_transfer_that_vllm_does_not_know_is_refused(transfer: dict[str, Any], message: str) -> None:
     with pytest.raises(StartError, match=message):
-        parse_transfer(transfer)
+        parse_transfer(transfer, "0.32.0")
+
+
+def test_the_failure_policy_is_refused_by_versions_that_do_not_have_it() -> None:
+    given = {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
+    assert parse_transfer(given, "0.25.0").recompute_on_failure
+    assert not parse_transfer(given, "0.26.0").recompute_on_failure
+    with pytest.raises(StartError, match="unexpected key 'kv_load_failure_policy'"):
+        parse_transfer({**given, "kv_load_failure_policy": "fail"}, "0.25.0")
 
 
 @pytest.mark.parametrize(
-    "text", ["[]", "{", '{"itl": 5}', '{"itl_ms": "5"}', '{"itl_ms": 0}', '{"jitter": 2}']
+    "text", ["[]", "{", '{"itl": 5}', '{"itl_ms": "5"}', '{"itl_ms": -1}', '{"jitter": 2}']
 )
 def test_wrong_parameters_end_with_code_1(text: str, caplog: pytest.LogCaptureFixture) -> None:
     assert main(["serve", "m"], {"PDCTL_SIMULATOR": text}) == 1

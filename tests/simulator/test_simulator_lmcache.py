@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+import urllib.request
+from collections.abc import Callable, Iterator
 from http.client import HTTPException
 
 import pytest
 
-from tests.simulator.simulated import CHUNK, Farm, Instance, Pair, free_ports, until
+from tests.simulator.simulated import CHUNK, Farm, Instance, Pair, free_ports, pair_in, until
 
 Start = Callable[..., Pair]
 
@@ -22,11 +23,24 @@ def prompt(tokens: int, seed: int = 0) -> list[int]:
     return random.Random(seed).choices(range(3, 60_000), k=tokens)
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.fixture(scope="module")
+def one_rank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    with pair_in(tmp_path_factory.mktemp("one")) as pd:
+        yield pd
+
+
+@pytest.fixture(scope="module")
+def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    flags = ("--max-num-batched-tokens", "64", "--max-num-seqs", "1")
+    with pair_in(tmp_path_factory.mktemp("two"), ranks=2, prefiller_flags=flags) as pd:
+        yield pd
+
+
+@pytest.mark.parametrize("ranks", ["one_rank", "two_ranks"])
 def test_the_decoder_takes_the_prompt_over_and_writes_what_an_aggregated_server_writes(
-    pair: Start, aggregated: Instance, ranks: int
+    request: pytest.FixtureRequest, aggregated: Instance, ranks: str
 ) -> None:
-    pd = pair(ranks=ranks)
+    pd: Pair = request.getfixturevalue(ranks)
     for number, tokens in enumerate((3, CHUNK, 5 * CHUNK + 3)):
         ids = prompt(tokens, number)
         assert pd.generate(ids, 12) == aggregated.text(ids, 12)
@@ -62,11 +76,10 @@ def test_without_skip_last_n_tokens_the_appended_token_costs_the_last_chunk_and_
     assert pd.decoder.metric(SLOTS) == 1
 
 
-@pytest.mark.parametrize("seeds", [("0", "1"), ("", "")], ids=["different", "missing"])
-def test_with_other_hash_seeds_the_decoder_computes_the_prompt_itself_and_the_kv_stays(
-    pair: Start, aggregated: Instance, seeds: tuple[str, str]
+def test_without_a_hash_seed_the_decoder_computes_the_prompt_itself_and_the_kv_stays(
+    pair: Start, aggregated: Instance
 ) -> None:
-    pd = pair(seeds=seeds)
+    pd = pair(seeds=("", ""))
     ids = prompt(20)
     assert pd.generate(ids) == aggregated.text(ids)
     assert pd.decoder.metric(HITS) == 0
@@ -95,9 +108,8 @@ def test_a_full_buffer_holds_a_transfer_up_until_a_decode_frees_it(pair: Start) 
     assert [message["req_id"] for message in pd.notifications(1)] == ["second"]
 
 
-def test_corrupted_kv_changes_the_text_and_no_counter(pair: Start, aggregated: Instance) -> None:
-    pd = pair(ranks=2)
-    ids = prompt(20)
+def test_corrupted_kv_changes_the_text_and_no_counter(two_ranks: Pair, aggregated: Instance) -> None:
+    pd, ids = two_ranks, prompt(20)
     for side in (pd.prefiller, pd.decoder):
         side.fault(corrupt_kv=True)
         hits = pd.decoder.metric(HITS)
@@ -107,12 +119,20 @@ def test_corrupted_kv_changes_the_text_and_no_counter(pair: Start, aggregated: I
     assert pd.generate(ids) == aggregated.text(ids)
 
 
-def test_a_decoder_that_refuses_kv_makes_the_prefiller_silent(pair: Start) -> None:
-    pd = pair()
-    pd.decoder.fault(refuse_kv=True)
-    pd.prefiller.complete("a request without disagg_spec is served and sends nothing", 1)
-    pd.prefill(prompt(20))
-    assert pd.notifications(1, seconds=0.3) == []
+def test_a_decoder_that_refuses_kv_makes_the_prefiller_silent(one_rank: Pair) -> None:
+    one_rank.decoder.fault(refuse_kv=True)
+    one_rank.prefiller.complete("a request without disagg_spec is served and sends nothing", 1)
+    one_rank.prefill(prompt(20))
+    assert one_rank.notifications(1, seconds=0.3) == []
+    one_rank.decoder.fault(refuse_kv=False)
+
+
+def test_a_decoder_that_is_not_there_leaves_one_transfer_waiting_and_no_other(one_rank: Pair) -> None:
+    init, one_rank.init = one_rank.init, free_ports(1)
+    one_rank.prefill(prompt(20), "to nobody")
+    one_rank.init = init
+    assert one_rank.notifications(1, seconds=0.3) == []
+    one_rank.generate(prompt(20), request_id="to the decoder")
 
 
 def test_after_a_decoder_restart_the_prefiller_must_be_restarted_too(pair: Start) -> None:
@@ -131,25 +151,29 @@ def test_after_a_decoder_restart_the_prefiller_must_be_restarted_too(pair: Start
     pd.generate(prompt(20, 2))
 
 
-def test_an_old_prefiller_dies_of_a_plain_request(farm: Farm) -> None:
+def test_an_old_prefiller_serves_its_internal_api_and_dies_of_a_plain_request(farm: Farm) -> None:
     given = {"enable_pd": "true", "pd_role": "sender", "transfer_channel": "nixl", "pd_buffer_device": "cuda"}
     given |= {"pd_buffer_size": str(64 * CHUNK), "chunk_size": str(CHUNK)}
     given |= {"pd_proxy_host": "127.0.0.1", "pd_proxy_port": str(free_ports(1)[0])}
+    internal = free_ports(2)
+    given |= {"internal_api_server_enabled": "true", "internal_api_server_port_start": str(internal[0])}
     env = {f"LMCACHE_{key.upper()}": value for key, value in given.items()}
     transfer = json.dumps({"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_producer"})
     prefiller = farm.spawn("--kv-transfer-config", transfer, env=env, lmcache_version="0.3.10")
     farm.up(prefiller)
+    for port in internal:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/lmc_version") as answer:
+            assert json.load(answer) == "0.3.10+simulated"
     with pytest.raises((OSError, AssertionError, HTTPException)):
         prefiller.complete("no disagg_spec here", 1)
     assert prefiller.ended() == 1
     assert "EngineDeadError" in prefiller.log.read_text()
 
 
-def test_with_two_ranks_a_prompt_split_over_steps_never_arrives(pair: Start) -> None:
-    pd = pair(ranks=2, prefiller_flags=("--max-num-batched-tokens", "16", "--max-num-seqs", "1"))
-    pd.generate(prompt(16, 1))
-    pd.prefill(prompt(17, 2))
-    assert pd.notifications(1, seconds=0.3) == []
+def test_with_two_ranks_a_prompt_split_over_steps_never_arrives(two_ranks: Pair) -> None:
+    two_ranks.generate(prompt(64, 7))
+    two_ranks.prefill(prompt(65, 8))
+    assert two_ranks.notifications(1, seconds=0.3) == []
 
 
 def test_pd_stays_off_silently_with_the_old_key_names(pair: Start) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import pdctl.simulator
-from tests.simulator.simulated import Farm, Instance, Json, free_ports, until
+from tests.simulator.simulated import Farm, Instance, Json, until
 
 SOURCE = Path(pdctl.simulator.__file__).parent
 COMPLETIONS = "/v1/completions"
@@ -228,7 +228,3 @@ def test_it_runs_as_the_package_that_hosts_get_and_without_pdctl(tmp_path: Path)
 @pytest.mark.parametrize("source", sorted(SOURCE.glob("*.py")), ids=lambda path: path.stem)
 def test_it_is_written_for_python_3_10(source: Path) -> None:
     ast.parse(source.read_text(), feature_version=(3, 10))
-
-
-def test_free_ports_are_all_different() -> None:
-    assert len(set(free_ports(20))) == 20
