@@ -19,7 +19,7 @@ LAYER = {
     "pdctl.assets": 0,
     "pdctl.state": 0,
     "pdctl.knowledge": 0,
-    "pdctl.parts": 0,
+    "pdctl.parts": 1,
     "pdctl.spec": 1,
     "pdctl.topology": 2,
     "pdctl.desired": 3,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from pdctl.bundle.collect import Bundle, collect, default_folder
-
 from pdctl.apply.requests import Supply
+from pdctl.bundle.collect import Bundle, collect, default_folder
 from pdctl.plan import Action, Plan
 from pdctl.state import File, Package, State, Venv
 

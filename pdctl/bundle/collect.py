@@ -12,7 +12,6 @@ from pathlib import Path
 
 from pdctl.bundle.debs import download_deb, release_note
 from pdctl.bundle.download import Progress, Wheel, download, remove_partial
-from pdctl.bundle.lock import Entry, load_lock
 from pdctl.bundle.manifest import (
     DEBS,
     MODELS,
@@ -28,12 +27,13 @@ from pdctl.bundle.manifest import (
     verify,
     write_whole,
 )
-from pdctl.bundle.parts import own_wheel
-from pdctl.bundle.tiny_model import TINY_MODEL, tiny_model_files
 from pdctl.desired.packages import CPU_ENGINE_PACKAGES
 from pdctl.desired.runtime import OWN_PARTS
 from pdctl.errors import BundleError
 from pdctl.knowledge.locks import INSTALLER
+from pdctl.parts.lock import Entry, load_lock
+from pdctl.parts.own import own_wheel
+from pdctl.parts.tiny_model import TINY_MODEL, tiny_model_files
 
 __all__ = ["Bundle", "Item", "collect", "default_folder", "load_bundle", "verify"]
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pdctl.bundle.lock import Entry
 from pdctl.bundle.manifest import PARTIAL, sha256_of
 from pdctl.errors import BundleError
 from pdctl.knowledge.locks import TORCH_CPU_INDEX
+from pdctl.parts.lock import Entry
 
 Progress = Callable[[str], None]
 

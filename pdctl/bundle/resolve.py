@@ -17,9 +17,9 @@ from email.parser import BytesHeaderParser
 from pathlib import Path
 
 from pdctl.bundle.download import canonical, target_options
-from pdctl.bundle.lock import Entry
 from pdctl.bundle.manifest import sha256_of
 from pdctl.knowledge.locks import INSTALLER, lock_path
+from pdctl.parts.lock import Entry
 
 PYTHON = "3.11"  # Debian 12's own
 

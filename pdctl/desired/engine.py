@@ -16,6 +16,10 @@ from pdctl.topology.placement import POOL_FIELD
 # The module that `vllm serve` runs; called through the interpreter so that no script's shebang matters.
 ENTRY = {"vllm": "vllm.entrypoints.cli.main", "simulator": "pdctl_simulator"}
 
+# Tokens of a KV block, and of the whole cache, of the CPU engine.
+CPU_BLOCK = 32
+CPU_KV_TOKENS = 65536
+
 
 def argv(topology: Topology, instance: Instance, python: str) -> list[str]:
     """The engine's command line. The user's own words come last, so they win."""
@@ -114,7 +118,9 @@ def _flags(topology: Topology, instance: Instance, pool: Pool) -> dict[str, Any]
     }
     flags |= {name: value for name, value in optional.items() if value is not None}
     if spec.engine.device == "cpu" and spec.engine.kind == "vllm":
-        flags |= {"enforce-eager": True, "dtype": spec.model.dtype or "float32", "block-size": 32}
+        flags |= {"enforce-eager": True, "dtype": spec.model.dtype or "float32", "block-size": CPU_BLOCK}
+        # The engine sizes its cache in whole GiB; this many tokens are plenty for an evaluation.
+        flags["num-gpu-blocks-override"] = CPU_KV_TOKENS // CPU_BLOCK
     return flags | _pd_flags(topology, instance, flags)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import hashlib
 
-from pdctl.bundle.lock import load_lock
-from pdctl.bundle.parts import own_wheel
 from pdctl.desired.layout import VENVS
+from pdctl.parts.lock import load_lock
+from pdctl.parts.own import own_wheel
 from pdctl.state import Venv
 from pdctl.state.digest import object_digest
 from pdctl.topology.model import Topology

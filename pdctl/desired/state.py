@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pdctl.bundle.tiny_model import tiny_model_files
 from pdctl.desired.engine import downloads, pool_of
 from pdctl.desired.layout import CACHE, CONFIG, DOWNLOADS, MODELS, PREFIX, SERVICE_USER, VENVS, config_dir
 from pdctl.desired.lmcache import lmcache_file
@@ -13,9 +12,9 @@ from pdctl.desired.proxy import proxy_config
 from pdctl.desired.runtime import engine_runtime, proxy_runtime
 from pdctl.desired.units import config_file, instance_unit, proxy_unit, secrets_path
 from pdctl.knowledge.models import TINY
+from pdctl.parts.tiny_model import TINY_MODEL
 from pdctl.spec.model import Host
 from pdctl.state import Directory, File, Key, Resource, User, key_of
-from pdctl.state.digest import content_digest
 from pdctl.topology.model import Instance, Role, Topology
 
 __all__ = ["desire", "pool_of"]
@@ -101,5 +100,5 @@ def _weights(topology: Topology) -> Iterator[File]:
     spec = topology.spec
     if spec.model.id != TINY or spec.engine.kind != "vllm" or spec.model.path:
         return
-    for name, content in sorted(tiny_model_files().items()):
-        yield File(f"{MODELS}/tiny/{name}", content_digest(content), source=f"models/tiny/{name}")
+    for name, (digest, _) in sorted(TINY_MODEL.items()):
+        yield File(f"{MODELS}/tiny/{name}", f"sha256:{digest}", source=f"models/tiny/{name}")

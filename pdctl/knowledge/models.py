@@ -26,6 +26,6 @@ MODELS: dict[str, KnownModel] = {
     "meta-llama/Llama-3.1-8B-Instruct": KnownModel(32, 8, 128, 2, 131072),
     "meta-llama/Llama-3.1-70B-Instruct": KnownModel(80, 8, 128, 2, 131072),
     "meta-llama/Llama-3.3-70B-Instruct": KnownModel(80, 8, 128, 2, 131072),
-    # Ours: random weights in float32, made by pdctl.bundle.tiny_model.
+    # Ours: random weights in float32, made by pdctl.parts.tiny_model.
     TINY: KnownModel(2, 2, 64, 4, 2048),
 }

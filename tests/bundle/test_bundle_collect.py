@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from pdctl.bundle import lock as lock_module
 from pdctl.bundle.collect import collect, default_folder, load_bundle, verify
 from pdctl.bundle.debs import download_deb
-from pdctl.bundle.lock import load_lock
-from pdctl.bundle.parts import own_wheel
-from pdctl.bundle.tiny_model import TINY_MODEL
-from pdctl.bundle.wheel import metadata_stub
 from pdctl.errors import BundleError
+from pdctl.parts import lock as lock_module
+from pdctl.parts.lock import load_lock
+from pdctl.parts.own import own_wheel
+from pdctl.parts.tiny_model import TINY_MODEL
+from pdctl.parts.wheel import metadata_stub
 
 
 @pytest.fixture

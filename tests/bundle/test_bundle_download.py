@@ -11,10 +11,10 @@ import pytest
 
 from pdctl.bundle import download as module
 from pdctl.bundle.download import download
-from pdctl.bundle.lock import Entry
 from pdctl.bundle.manifest import PARTIAL
-from pdctl.bundle.wheel import metadata_stub
 from pdctl.errors import BundleError
+from pdctl.parts.lock import Entry
+from pdctl.parts.wheel import metadata_stub
 
 
 @pytest.fixture(autouse=True)
@@ -113,7 +113,7 @@ def test_after_a_kill_the_next_call_goes_on_and_nothing_half_made_stays(
     folder = tmp_path / "wheels"
     program = (
         "import ast, sys; from pathlib import Path\n"
-        "from pdctl.bundle.download import download; from pdctl.bundle.lock import Entry\n"
+        "from pdctl.bundle.download import download; from pdctl.parts.lock import Entry\n"
         "rows = ast.literal_eval(sys.argv[2])\n"
         "download([Entry(*row) for row in rows], '3.11', Path(sys.argv[1]), print)\n"
     )

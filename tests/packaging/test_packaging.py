@@ -23,8 +23,8 @@ ASSETS = ("playbooks", "templates", "inventories")
 LOOK = """
 import json, pathlib, pdctl
 from pdctl.assets import assets
-from pdctl.bundle.parts import PARTS, own_wheel
-from pdctl.bundle.lock import load_lock
+from pdctl.parts.own import PARTS, own_wheel
+from pdctl.parts.lock import load_lock
 print(json.dumps({
     "package": str(pathlib.Path(pdctl.__file__).parent),
     "assets": {kind: str(assets(kind)) for kind in ("playbooks", "templates", "inventories")},

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pdctl import __version__, assets
-from pdctl.bundle.wheel import build_wheel, metadata_stub
+from pdctl.parts.wheel import build_wheel, metadata_stub
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from pdctl.bundle.lock import load_lock, parse_lock
 from pdctl.errors import BundleError
 from pdctl.knowledge.locks import lock_path
+from pdctl.parts.lock import load_lock, parse_lock
 
 A, B = "a" * 64, "b" * 64
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pdctl.bundle.tiny_model import TINY_MODEL, tiny_model_files, write_tiny_model
+from pdctl.parts.tiny_model import TINY_MODEL, tiny_model_files, write_tiny_model
 
 FILES = tiny_model_files()
 

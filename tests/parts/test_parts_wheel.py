@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pdctl.bundle.parts import PARTS, own_wheel
-from pdctl.bundle.wheel import build_wheel, metadata_stub
+from pdctl.parts.own import PARTS, own_wheel
+from pdctl.parts.wheel import build_wheel, metadata_stub
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from pdctl.bundle.tiny_tokenizer import BOS, EOS, PAD, VOCABULARY, silent_tokens, tokenizer_files
+from pdctl.parts.tiny_tokenizer import BOS, EOS, PAD, VOCABULARY, silent_tokens, tokenizer_files
 
 # File -> sha256 and size of what `tiny_model_files` makes, for those who only compare.
 TINY_MODEL: Mapping[str, tuple[str, int]] = {
