@@ -90,16 +90,17 @@ class Nixl:
                 return None
             raise
         covered = min(int(answer["tokens"]), len(request.prompt))
-        size = (
-            (covered - cached) * self._runtime.parameters.kv_bytes_per_token * self._runtime.arguments.ranks
-        )
+        if covered <= cached:
+            return None
+        one_token = self._runtime.parameters.kv_bytes_per_token * self._runtime.arguments.ranks
+        size = (covered - cached) * one_token
         seconds = await self._runtime.pace.transfer(size)
         self._runtime.metrics.observe("vllm:nixl_xfer_time_seconds", seconds)
         self._runtime.metrics.observe("vllm:nixl_bytes_transferred", size)
         state = int(answer["state"])
-        return Loaded(
-            covered - cached, covered, text.garbled(state) if self._runtime.faults.now.corrupt_kv else state
-        )
+        if self._runtime.faults.now.corrupt_kv:
+            state = text.garbled(state)
+        return Loaded(covered - cached, covered, state)
 
     async def save(self, sequence: Sequence) -> None:
         """Nothing is sent: the decoder reads."""
@@ -110,7 +111,7 @@ class Nixl:
         wanted = self._runtime.transfer.sends and request.kv.get("do_remote_decode")
         if not wanted or sequence.finish != "length":
             return None
-        key = request.id
+        key = f"{request.id}-{secrets.token_hex(4)}"  # a client may use one id twice
         expiry = asyncio.get_running_loop().call_later(self._channel.lease_s, self._expire, key)
         self._held[key] = _Held(len(request.prompt), sequence.prompt_state, expiry)
         old = _is_old(self._runtime)

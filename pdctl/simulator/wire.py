@@ -76,7 +76,7 @@ async def ask(
         if not await socket.poll(None if seconds is None else int(seconds * 1000)):
             raise KVError(f"no answer from {host}:{port} within {seconds} s")
         return unpack(await socket.recv())
-    except zmq.ZMQError as error:
+    except (zmq.ZMQError, ValueError) as error:
         raise KVError(f"{host}:{port}: {error}") from error
     finally:
         socket.close()
