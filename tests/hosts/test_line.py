@@ -1,0 +1,206 @@
+"""The whole line with the engine simulator: spec, plan, hosts, served tokens, numbers, and nothing left."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from pdctl.topology.model import START_ORDER
+from tests.hosts.line import CONFIG, HOSTS, PLACES, Line, Ran, changed, line_on_hosts, unit
+from tests.hosts.plays import snapshot
+
+pytestmark = pytest.mark.hosts
+
+ANSIBLE = ("ansible_runner", "ansible-pdctl_converge")  # in the controller's imports, in the host's journal
+
+
+@dataclass
+class Story:
+    """The line, and what was seen before, at and after the first apply on hosts that held nothing."""
+
+    line: Line
+    before: dict[str, list[str]]
+    first_diff: Ran
+    first: Ran
+    lives: dict[str, Any] = field(default_factory=dict)
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    with line_on_hosts(tmp_path_factory) as line:
+        before = {host: snapshot(line.lab, host) for host in HOSTS}
+        first_diff = line.pdctl("diff", "--json", "--exit-code")
+        yield Story(line, before, first_diff, line.apply("--json"))
+
+
+@pytest.fixture
+def line(story: Story) -> Line:
+    """Both hosts are as SPEC says when the test begins."""
+    story.line.mend()
+    return story.line
+
+
+def test_the_first_diff_creates_everything_and_ends_with_2(story: Story) -> None:
+    plan = story.first_diff.must(2).json
+    assert {change["action"] for change in plan["changes"]} == {"create"}
+    units = {(change["host"], change["id"]) for change in plan["changes"] if change["id"].startswith("unit:")}
+    assert units == {(host, f"unit:{unit(name)}") for name, host in PLACES.items()}
+    assert plan["drift"] == plan["restarts"] == [] and plan["unreachable"] == {}
+    roles = [role for role in START_ORDER if role != "server"]
+    assert [step["name"] for step in plan["steps"]] == ["put", *roles]
+
+
+def test_the_first_apply_says_what_it_did_on_each_host_and_proves_service(story: Story) -> None:
+    done = story.first.json
+    assert sorted(done["did"]) == list(HOSTS)
+    planned = {(change["host"], change["id"].split(":", 1)[1]) for change in done["plan"]["changes"]}
+    told = {
+        (host, entry.split(":")[0].split()[-1]) for host, entries in done["did"].items() for entry in entries
+    }
+    assert told == planned
+    assert done["proof"]["ok"] and done["proof"]["simulated"]
+
+
+def test_every_unit_runs_and_is_enabled(line: Line) -> None:
+    for name, host in PLACES.items():
+        words = line.inside(f"systemctl is-active {unit(name)}; systemctl is-enabled {unit(name)}", host)
+        assert words.split() == ["active", "enabled"], name
+
+
+def test_a_second_apply_has_nothing_to_do_and_starts_no_ansible(line: Line) -> None:
+    lives, noise = line.lives(), traces(line)
+    ran = line.pdctl("apply", "--yes", "--json", env={"PYTHONPROFILEIMPORTTIME": "1"}).must()
+    assert ran.json["plan"]["empty"] and ran.json["did"] == {} and ran.json["proof"]["ok"]
+    assert ANSIBLE[0] not in ran.err and traces(line) == noise
+    assert line.lives() == lives
+
+
+def test_the_sign_of_ansible_is_there_when_there_is_work(line: Line) -> None:
+    """Else the test above could not fail."""
+    noise = traces(line)
+    line.inside(f"touch {CONFIG}/proxy.json; chmod 600 {CONFIG}/proxy.json")
+    ran = line.pdctl("apply", "--yes", "--no-verify", env={"PYTHONPROFILEIMPORTTIME": "1"}).must()
+    assert ANSIBLE[0] in ran.err and traces(line) > noise
+
+
+def traces(line: Line) -> int:
+    """How often Ansible has run a module of ours on h1."""
+    return int(line.inside(f"journalctl -q --no-pager -o cat -t {ANSIBLE[1]} | grep -c Invoked || true"))
+
+
+def test_a_second_apply_says_so_in_one_line(line: Line) -> None:
+    ran = line.pdctl("apply", "--yes", "--no-verify").must()
+    assert (ran.out, ran.err) == ("Nothing to do: `line` is as its spec says\n", "")
+
+
+def test_the_diff_is_empty_and_ends_with_0(line: Line) -> None:
+    plan = line.pdctl("diff", "--json", "--exit-code").must().json
+    assert plan["empty"] and plan["changes"] == plan["drift"] == plan["restarts"] == plan["steps"] == []
+
+
+def test_status_shows_each_instance_healthy_and_all_of_it_as_simulated(line: Line) -> None:
+    status = line.pdctl("status", "--json").must().json
+    assert status["healthy"] and status["simulated"] and status["changes"] == 0 and status["drift"] == []
+    rows = {row["instance"]: row for row in status["instances"]}
+    assert {name: row["host"] for name, row in rows.items()} == PLACES
+    for row in rows.values():
+        assert (row["unit"], row["healthy"], row["simulated"]) == ("active", True, True)
+    assert "SIMULATED" in line.pdctl("status").must().out
+
+
+def test_verify_shows_that_the_kv_moved_and_the_text_is_equal(line: Line) -> None:
+    proof = line.pdctl("verify", "--json", "--seed", "7").must().json
+    assert proof["ok"] and proof["simulated"]
+    assert proof["transfer"]["moved"] >= proof["transfer"]["expected"] > 0
+    assert {row["decoder"] for row in proof["exchanges"]} == {"decoder-0", "decoder-1"}
+    assert all(row["equal"] and row["prefiller"] == "prefiller-0" for row in proof["exchanges"])
+
+
+def test_the_quick_bench_writes_vllms_fields_and_says_that_it_was_simulated(line: Line) -> None:
+    ran = line.pdctl("bench", "--quick", "--seed", "7").must()
+    assert "SIMULATED" in ran.out
+    (path,) = (line.folder / "results").iterdir()
+    result = json.loads(path.read_text())
+    # vllm bench serve --save-result (vLLM 0.11: vllm/benchmarks/serve.py).
+    fields = ["num_prompts", "completed", "total_input_tokens", "total_output_tokens", "request_throughput"]
+    fields += [
+        "output_throughput",
+        "total_token_throughput",
+        "duration",
+        "max_concurrency",
+        "model_id",
+        "date",
+    ]
+    kinds = ("ttft", "tpot", "itl")
+    fields += [f"{statistic}_{kind}_ms" for statistic in ("mean", "median", "p99") for kind in kinds]
+    assert set(fields) <= result.keys()
+    assert result["pdctl"]["simulated"] is True and result["completed"] == result["num_prompts"] > 0
+    assert result["median_itl_ms"] > 0 and result["median_ttft_ms"] > result["median_itl_ms"]
+
+
+def test_logs_are_those_of_the_instance_asked_for(line: Line) -> None:
+    printed = line.pdctl("logs", "decoder-0", "-n", "3").must().out.splitlines()
+    assert len(printed) == 3 and all(" h2 " in row for row in printed)
+    found = line.pdctl("logs", "proxy", "-n", "2", "--json").must().json
+    assert found["host"] == "h1" and len(found["lines"]) == 2
+    wrong = line.pdctl("logs", "decoder-7").must(1)
+    assert wrong.err.startswith(
+        "error: there is no instance `decoder-7`\nhint: there are: decoder-0, decoder-1"
+    )
+
+
+def test_one_decoder_more_and_less_touches_its_own_things_and_the_proxy(line: Line) -> None:
+    lives, files = line.lives(), {host: snapshot(line.lab, host) for host in HOSTS}
+    line.write(decoders={"count": 3})
+    plan = line.diff()
+    assert [row["instance"] for row in plan["restarts"]] == ["proxy"]
+    line.apply()
+    more = line.lives()
+    assert changed(lives, more) == {"decoder-2", "proxy"} and "decoder-2" in more
+    grown = {host: snapshot(line.lab, host) for host in HOSTS}
+    came = set(grown["h2"]) - set(files["h2"])
+    assert grown["h1"] == files["h1"] and all("decoder-2" in entry for entry in came) and len(came) >= 5
+    line.write()
+    line.apply()
+    assert changed(more, line.lives()) == {"decoder-2", "proxy"}
+    assert {host: snapshot(line.lab, host) for host in HOSTS} == files
+
+
+def test_a_changed_variable_restarts_its_role_and_prefillers_with_their_decoder(line: Line) -> None:
+    line.write(decoders={"count": 1})
+    line.apply("--no-verify")
+    lives = line.lives()
+    line.write(decoders={"count": 1, "env": {"NCCL_DEBUG": "INFO"}})
+    plan = line.diff()
+    causes = {row["instance"]: row["causes"] for row in plan["restarts"]}
+    stale = "its peer decoder-0 restarts, and LMCache never renews a peer"
+    assert causes == {"decoder-0": [f"{CONFIG}/decoder-0.env"], "prefiller-0": [stale]}
+    (change,) = (c for c in plan["changes"] if c["id"] == f"file:{CONFIG}/decoder-0.env")
+    assert '+NCCL_DEBUG="INFO"' in change["diff"] and not change["drift"]
+    line.apply()
+    assert changed(lives, line.lives()) == {"decoder-0", "prefiller-0"}
+    environment = f"tr '\\0' '\\n' < /proc/{line.lives()['decoder-0'].pid}/environ"
+    assert "NCCL_DEBUG=INFO" in line.inside(environment, "h2").splitlines()
+    lives = line.lives()
+    line.write(
+        prefillers={"env": {"NCCL_DEBUG": "WARN"}}, decoders={"count": 1, "env": {"NCCL_DEBUG": "INFO"}}
+    )
+    line.apply()
+    assert changed(lives, line.lives()) == {"prefiller-0"}
+
+
+def test_destroy_leaves_the_hosts_as_they_were(story: Story, line: Line) -> None:
+    assert {host: snapshot(line.lab, host) for host in HOSTS} != story.before
+    assert line.pdctl("destroy").must(1).err.splitlines()[-1] == "hint: add --yes"
+    done = line.pdctl("destroy", "--yes", "--json").must().json
+    assert sorted(done["did"]) == list(HOSTS)
+    for host in HOSTS:
+        assert snapshot(line.lab, host) == story.before[host]
+    again = line.pdctl("destroy", "--yes").must()
+    assert "Nothing to do" in again.out
+    line.mend()
+    assert line.diff()["empty"]
