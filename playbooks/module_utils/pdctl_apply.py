@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ansible.module_utils.pdctl_delete import PACKAGE, TREE, delete, doomed_ids, finish
+from ansible.module_utils.pdctl_delete import delete, doomed_ids, finish
 from ansible.module_utils.pdctl_difference import Problem, difference, headline
 from ansible.module_utils.pdctl_files import (
     clear_file,
@@ -18,8 +18,9 @@ from ansible.module_utils.pdctl_health import wait_healthy
 from ansible.module_utils.pdctl_host_lock import host_lock
 from ansible.module_utils.pdctl_observe import observe_rows, row_id, row_of
 from ansible.module_utils.pdctl_observe_files import secret_digest
+from ansible.module_utils.pdctl_observe_packages import dpkg_known
 from ansible.module_utils.pdctl_packages import put_packages, update_lists
-from ansible.module_utils.pdctl_record import Record
+from ansible.module_utils.pdctl_record import TREE, Record
 from ansible.module_utils.pdctl_units import is_stopped, needs_restart, put_units, unit_headline
 from ansible.module_utils.pdctl_venvs import PYTHONS, clear_venv, put_venvs
 
@@ -162,8 +163,10 @@ def put_all_packages(rows: list, work: Work) -> None:
     recorded = work.record.rows.values()
     held = {row["name"] for row in recorded if row["kind"] == "package" and row["hold"]}
     consent = bool(work.request.get("allow_downgrades"))
-    came = put_packages(rows, work.of_kind("package"), work.bundle, held, consent)
-    work.record.extras += [PACKAGE + name for name in came]
+    try:
+        put_packages(rows, work.of_kind("package"), work.bundle, held, consent, work.record.remember_packages)
+    finally:
+        work.record.forget_packages(dpkg_known([]).keys())
     work.done(*rows)
 
 

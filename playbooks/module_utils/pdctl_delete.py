@@ -10,7 +10,7 @@ import pwd
 from ansible.module_utils.pdctl_files import remove_file, remove_tree, run
 from ansible.module_utils.pdctl_observe import row_id, row_of
 from ansible.module_utils.pdctl_packages import purge_packages
-from ansible.module_utils.pdctl_record import UNIT_FOLDER, Record, other_records
+from ansible.module_utils.pdctl_record import PACKAGE, TREE, UNIT_FOLDER, Record, other_records
 from ansible.module_utils.pdctl_units import remove_units
 from ansible.module_utils.pdctl_venvs import remove_venv
 
@@ -20,7 +20,6 @@ LEFT = {
     errno.EEXIST: "it is not empty",
     errno.EBUSY: "it is a mount point",
 }
-PACKAGE, TREE = "package:", "tree:"  # what an extra is when it is no path to a single file or folder
 
 
 def doomed_ids(request: dict, record: Record) -> list:

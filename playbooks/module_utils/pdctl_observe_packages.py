@@ -18,9 +18,15 @@ def observe_packages(rows: list, _ours: set) -> list:
 
 
 def dpkg_status(names: list) -> dict:
-    """{name: (version, want)} of those fully installed; half-installed ones count as absent.
+    """{name: (version, want)} of those fully installed; half-installed ones count as absent."""
+    known = dpkg_known(names)
+    return {name: (version, want) for name, (version, want, state) in known.items() if state == "installed"}
 
-    With no names: of everything. dpkg-query exits with 1 when a name is unknown, which is no error here.
+
+def dpkg_known(names: list) -> dict:
+    """{name: (version, want, state)} of those dpkg has any trace of. With no names: of everything.
+
+    dpkg-query exits with 1 when a name is unknown, which is no error here.
     """
     try:
         done = subprocess.run(
@@ -31,9 +37,9 @@ def dpkg_status(names: list) -> dict:
         )
     except FileNotFoundError:
         return {}
-    status: dict = {}
+    found: dict = {}
     for line in done.stdout.decode("utf-8", "replace").splitlines():
         name, version, want, state = line.split("\t")
-        if state == "installed":
-            status.setdefault(name, (version, want))
-    return status
+        if state != "not-installed":
+            found.setdefault(name, (version, want, state))
+    return found

@@ -6,10 +6,12 @@ import os
 import subprocess
 
 from ansible.module_utils.pdctl_difference import Problem
-from ansible.module_utils.pdctl_observe_packages import dpkg_status
+from ansible.module_utils.pdctl_observe_packages import dpkg_known, dpkg_status
 
 LOCK_S = 600  # an unattended upgrade on a fresh machine holds dpkg's lock for minutes
-OPTIONS = ["-q", "-y", "-o", f"DPkg::Lock::Timeout={LOCK_S}", "-o", "Dpkg::Options::=--force-confold"]
+# Without Use-Pty dpkg's errors come on stderr, where they can be told from its progress.
+OPTIONS = ["-q", "-y", "-o", f"DPkg::Lock::Timeout={LOCK_S}", "-o", "Dpkg::Use-Pty=0"]
+OPTIONS += ["-o", "Dpkg::Options::=--force-confold"]
 # What apt says when its lists are older than the repository, or were never fetched.
 STALE = (
     "Unable to locate package",
@@ -18,68 +20,95 @@ STALE = (
     "404  Not Found",
     "Failed to fetch",
 )
+NOISE = ("W:", "N:", "debconf: delaying", "Errors were encountered")
 INTERRUPTED = "dpkg was interrupted"
 
 
-def put_packages(rows: list, have: dict, bundle: str, ours: set, downgrade: bool) -> list:
-    """Installs, then holds; a hold that pdctl did not set is not lifted. Returns what came along."""
+def put_packages(rows: list, have: dict, bundle: str, ours: set, downgrade: bool, remember) -> None:
+    """Installs, then holds; a hold that pdctl did not set is not lifted.
+
+    `remember` is told, before anything is installed, which packages will come along.
+    """
     install = [row for row in rows if _needs_install(row, have.get(row["name"]))]
-    foreign = [
-        row["name"] for row in install if have.get(row["name"], {}).get("hold") and row["name"] not in ours
-    ]
+    names = [row["name"] for row in rows]
+    foreign = [row["name"] for row in install if _is_held(have, row) and row["name"] not in ours]
     if foreign:
         raise Problem(f"held, and not by pdctl: {', '.join(foreign)}; run apt-mark unhold, then apply again")
-    before = dpkg_status([]).keys()
+    before = dpkg_known([])
     try:
         if install:
-            apt(
-                ["install", *_consent(install, have, downgrade), *(_target(row, bundle) for row in install)],
-                install,
-            )
+            words = ["install", *_consent(install, have, downgrade)]
+            words += [_target(row, bundle) for row in install]
+            new = _named(apt(["-s", *words], install), "Inst ")
+            remember(sorted(new - before.keys() - set(names)))
+            apt(words, install)
     finally:
-        now = dpkg_status([row["name"] for row in rows])
-        mark(
-            "hold",
-            [row["name"] for row in rows if row["hold"] and now.get(row["name"], ("", "hold"))[1] != "hold"],
-        )
-    mark("unhold", [r["name"] for r in rows if not r["hold"] and have.get(r["name"], {}).get("hold")])
-    asked = {row["name"] for row in rows}
-    return sorted(name for name in dpkg_status([]).keys() - before if name not in asked)
+        _drop_half_installed(before)
+        now = dpkg_status(names)
+        wanted = [row["name"] for row in rows if row["hold"]]
+        mark("hold", [name for name in wanted if name in now and now[name][1] != "hold"])
+    mark("unhold", [row["name"] for row in rows if not row["hold"] and _is_held(have, row)])
 
 
 def purge_packages(names: list) -> list:
     """Removes all of them, unless something else on the host came to need them. Returns those left."""
-    if not names:
+    known = sorted(dpkg_known(names)) if names else []
+    if not known:
         return []
-    simulated = _run(["apt-get", *OPTIONS, "--allow-change-held-packages", "-s", "purge", *names])
-    going = {line.split()[1] for line in _text(simulated.stdout) if line.startswith(("Purg ", "Remv "))}
-    if simulated.returncode or going - set(names):
-        return sorted(names)
-    mark("unhold", names)
-    apt(["purge", *names], [])
+    simulated = _run_apt(["--allow-change-held-packages", "-s", "purge", *known])
+    if simulated.returncode or _named(simulated, "Purg ", "Remv ") - set(known):
+        return known
+    mark("unhold", known)
+    apt(["purge", *known], [])
     return []
 
 
-def apt(words: list, rows: list) -> None:
-    """One apt-get run; a half-done dpkg is finished and stale lists are fetched, each once."""
-    command = ["apt-get", *OPTIONS, *words]
-    done = _run(command)
-    if done.returncode and INTERRUPTED in done.stderr.decode("utf-8", "replace"):
-        _must(_run(["dpkg", "--configure", "-a", "--force-confold"]), "dpkg --configure -a")
-        done = _run(command)
+def apt(words: list, rows: list) -> subprocess.CompletedProcess:
+    """One apt-get run; lists that turn out to be stale are fetched once."""
+    done = _run_apt(words)
     if done.returncode and any(sign in done.stderr.decode("utf-8", "replace") for sign in STALE):
         update_lists()
-        done = _run(command)
-    _must(done, f"apt-get {words[0]}", _candidates(rows) if done.returncode else "")
+        done = _run_apt(words)
+    _must(done, f"apt-get {words[words[0] == '-s']}", _candidates(rows) if done.returncode else "")
+    return done
 
 
 def update_lists() -> None:
-    _must(_run(["apt-get", *OPTIONS, "update", "--error-on=any"]), "apt-get update")
+    _must(_run_apt(["update", "--error-on=any"]), "apt-get update")
 
 
 def mark(verb: str, names: list) -> None:
     if names:
         _must(_run(["apt-mark", verb, *names]), f"apt-mark {verb}")
+
+
+def _run_apt(words: list) -> subprocess.CompletedProcess:
+    """apt-get, after what an interrupted dpkg left undone."""
+    done = _run(["apt-get", *OPTIONS, *words])
+    if done.returncode and INTERRUPTED in done.stderr.decode("utf-8", "replace"):
+        _must(_run(["dpkg", "--configure", "-a", "--force-confold"]), "dpkg --configure -a")
+        done = _run(["apt-get", *OPTIONS, *words])
+    return done
+
+
+def _drop_half_installed(before: dict) -> None:
+    """A new package that could not be set up would block every later apt run on this host."""
+    now = dpkg_known([])
+    broken = [
+        name
+        for name, row in now.items()
+        if name not in before and row[2] not in ("installed", "config-files")
+    ]
+    if broken:
+        _run(["dpkg", "--purge", "--force-remove-reinstreq", *broken])
+
+
+def _is_held(have: dict, row: dict) -> bool:
+    return bool(have.get(row["name"], {}).get("hold"))
+
+
+def _named(simulated: subprocess.CompletedProcess, *verbs: str) -> set:
+    return {line.split()[1] for line in _text(simulated.stdout) if line.startswith(verbs)}
 
 
 def _needs_install(row: dict, have) -> bool:
@@ -93,7 +122,7 @@ def _target(row: dict, bundle: str) -> str:
 
 
 def _consent(install: list, have: dict, downgrade: bool) -> list:
-    held = any(have.get(row["name"], {}).get("hold") for row in install)
+    held = any(_is_held(have, row) for row in install)
     return (["--allow-change-held-packages"] if held else []) + (["--allow-downgrades"] if downgrade else [])
 
 
@@ -128,16 +157,17 @@ def _run(command: list) -> subprocess.CompletedProcess:
 
 
 def _must(done: subprocess.CompletedProcess, what: str, more: str = "") -> None:
-    """The reasons: apt's `E:` lines, dpkg's errors, and what apt says of held packages on stdout."""
+    """The reasons: apt's `E:` lines, what dpkg and scripts said, what apt says of held packages."""
     if not done.returncode:
         return
-    lines = _text(done.stderr)
-    reasons = [line for line in lines if line.startswith(("E:", "dpkg: error", "dpkg-"))] or lines[-3:]
+    lines = [line.strip() for line in _text(done.stderr) if not line.startswith(NOISE)]
+    reasons = [line for line in lines if line.startswith("E:")] or lines[-3:]
+    if any("Sub-process" in line for line in reasons):
+        reasons = lines[-6:]
     if any("held broken packages" in line for line in reasons):
         reasons += [line.strip() for line in _text(done.stdout) if " : " in line][:5]
-    raise Problem(
-        f"{what} failed: {' / '.join(reasons[:8] or _text(done.stdout)[-3:])}{f' ({more})' if more else ''}"
-    )
+    said = " / ".join(reasons[:8] or _text(done.stdout)[-3:])
+    raise Problem(f"{what} failed: {said}{f' ({more})' if more else ''}")
 
 
 def _text(data: bytes) -> list:

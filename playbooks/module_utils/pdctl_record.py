@@ -12,6 +12,7 @@ from ansible.module_utils.pdctl_files import write_file
 from ansible.module_utils.pdctl_observe import read_record, row_id
 
 VERSION = 1
+PACKAGE, TREE = "package:", "tree:"  # what an extra is when it is no path of a single file or folder
 UNIT_FOLDER = "/etc/systemd/system/"  # a unit is there as soon as its file is
 META = ("applied_at", "by", "pdctl", "spec_digest")
 
@@ -61,6 +62,18 @@ class Record:
             self.pending[key] = entry
         self.extras += [extra for extra in extras if extra not in self.extras]
         self.write()
+
+    def remember_packages(self, names: list) -> None:
+        """They are about to come along with others."""
+        self.extras += [PACKAGE + name for name in names if PACKAGE + name not in self.extras]
+        self.write()
+
+    def forget_packages(self, known) -> None:
+        """Those that did not come after all."""
+        gone = {
+            extra for extra in self.extras if extra.startswith(PACKAGE) and extra[len(PACKAGE) :] not in known
+        }
+        self.extras = [extra for extra in self.extras if extra not in gone]
 
     def settle(self, asked: set, observed: dict, meta) -> None:
         """After the work: what was asked about, and what an interrupted run was at, is as observed."""
