@@ -36,10 +36,11 @@ class Target:
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times longer the peer took, in each round."""
+    """How many times the wall time, and the CPU of both sides together, the peer took in each round."""
 
     target: Target
     per_round: tuple[float, ...]
+    cpu_per_round: tuple[float, ...]
 
     @property
     def median(self) -> float:
@@ -50,17 +51,32 @@ class Ratio:
         return self.median >= self.target.at_least
 
 
-def ratios(samples: Sequence[Sample], targets: Iterable[Target]) -> list[Ratio]:
+def ratios(samples: Sequence[Sample], targets: Iterable[Target], hosts_idle: float) -> list[Ratio]:
     """Per round, so that drift of the machine meets both sides; a target without a good round is left out."""
-    walls = {(s.row, s.round): s.wall_s for s in samples if s.problem is None}
+    good = {(s.row, s.round): s for s in samples if s.problem is None}
     rounds = sorted({s.round for s in samples})
     found = []
     for target in targets:
-        both = [n for n in rounds if (target.peer, n) in walls and (target.row, n) in walls]
+        both = [
+            (good[target.peer, n], good[target.row, n])
+            for n in rounds
+            if (target.peer, n) in good and (target.row, n) in good
+        ]
         if both:
-            per_round = tuple(walls[target.peer, n] / walls[target.row, n] for n in both)
-            found.append(Ratio(target, per_round))
+            walls = tuple(peer.wall_s / row.wall_s for peer, row in both)
+            cpus = tuple(cpu(peer, hosts_idle) / cpu(row, hosts_idle) for peer, row in both)
+            found.append(Ratio(target, walls, cpus))
     return found
+
+
+def cpu(sample: Sample, hosts_idle: float) -> float:
+    """CPU seconds of the controller and the hosts for the run's sake."""
+    return sample.controller_cpu_s + hosts_cpu(sample, hosts_idle)
+
+
+def hosts_cpu(sample: Sample, hosts_idle: float) -> float:
+    """Without what the idle hosts use anyway in that time."""
+    return max(0.0, sample.hosts_cpu_s - hosts_idle * sample.wall_s)
 
 
 def sample_table(samples: Sequence[Sample], hosts_idle: float) -> str:
@@ -75,11 +91,10 @@ def sample_table(samples: Sequence[Sample], hosts_idle: float) -> str:
         if not mine:
             lines.append(f"| {row} | 0 | failed | | | |")
             continue
-        hosts = [max(0.0, s.hosts_cpu_s - hosts_idle * s.wall_s) for s in mine]
         columns = [
             [s.wall_s for s in mine],
             [s.controller_cpu_s for s in mine],
-            hosts,
+            [hosts_cpu(s, hosts_idle) for s in mine],
             [s.other_cpu_s for s in mine],
         ]
         lines.append(f"| {row} | {len(mine)} | {' | '.join(map(spread, columns))} |")
@@ -95,9 +110,9 @@ def ratio_table(found: Sequence[Ratio]) -> str:
     for ratio in found:
         verdict = "met" if ratio.met else "MISSED"
         target = f">= {ratio.target.at_least:g}"
-        lines.append(
-            f"| {ratio.target.peer} | {ratio.target.row} | {spread(ratio.per_round)} | {target} | {verdict} |"
-        )
+        names = f"{ratio.target.peer} | {ratio.target.row}"
+        used = f"{median(ratio.cpu_per_round):.1f}"
+        lines.append(f"| {names} | {spread(ratio.per_round)} | {target} | {verdict} | {used} |")
     return "\n".join(lines)
 
 
@@ -143,7 +158,9 @@ def document(
         "hosts_idle_cpu": hosts_idle,
         "samples": [asdict(sample) for sample in samples],
         "ratios": [
-            asdict(ratio.target) | {"per_round": ratio.per_round, "median": ratio.median, "met": ratio.met}
+            asdict(ratio.target)
+            | {"per_round": ratio.per_round, "median": ratio.median, "met": ratio.met}
+            | {"cpu_per_round": ratio.cpu_per_round}
             for ratio in found
         ],
     }

@@ -52,11 +52,12 @@ class Bench:
     env: Mapping[str, str]
     inside: tuple[str, ...]  # words that put a command into the lab's network
     logs: Path
-    limit_s: float
+    deadline: float  # on time.monotonic(): later runs are killed
 
     def run(self, row: Row, log: str) -> Timing:
         argv = [*self.inside, *row.argv]
-        return timed(argv, self.meters, row.cwd, self.env, self.logs / f"{log}.log", self.limit_s)
+        left = max(1.0, self.deadline - time.monotonic())
+        return timed(argv, self.meters, row.cwd, self.env, self.logs / f"{log}.log", left)
 
 
 def main() -> int:
@@ -70,9 +71,12 @@ def main() -> int:
             samples, idle = _measured(Path(folder), options)
         except PdctlError as error:
             sys.exit(f"error: {error}" + (f"\n  hint: {error.hint}" if error.hint else ""))
+        except KeyboardInterrupt:
+            _say("interrupted; the lab is gone")
+            return 130
     _say("starting `pdctl validate` and its peer in turn")
     starts = validate.measure(STARTS)
-    found = ratios(samples, TARGETS)
+    found = ratios(samples, TARGETS, idle)
     machine = _machine(options.hosts)
     result = document(samples, found, idle, machine) | {"validate": validate.document(starts)}
     _write(options.out, result)
@@ -88,7 +92,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3, help="runs of each kind (default 3)")
     parser.add_argument("--hosts", type=int, default=8, help="virtual hosts (default 8)")
-    parser.add_argument("--limit", type=float, default=600, help="seconds after which a run is killed")
+    parser.add_argument("--limit", type=float, default=1800, help="seconds for all runs (default 1800)")
     parser.add_argument("--dir", type=Path, help="where to make the temporary folder of the lab")
     parser.add_argument("--out", type=Path, default=BENCHMARKS / "results", help="folder for the JSON")
     return parser.parse_args()
@@ -96,6 +100,7 @@ def _options() -> argparse.Namespace:
 
 def _measured(folder: Path, options: argparse.Namespace) -> tuple[list[Sample], float]:
     """Samples of all rounds, and the hosts' idle CPU."""
+    deadline = time.monotonic() + options.limit
     key = make_repository(folder / "repository")
     # ssh's control sockets need a short path; whoever waits behind them ends with the lab's control group.
     with Lab(folder / "lab", report=_say) as lab, tempfile.TemporaryDirectory(prefix="pb-") as sockets:
@@ -108,7 +113,7 @@ def _measured(folder: Path, options: argparse.Namespace) -> tuple[list[Sample], 
         meters = Meters(group / "controller", tuple(group / name for name in place.hosts))
         meters.controller.mkdir()
         env = environment(folder, Path(sockets))
-        bench = Bench(meters, env, tuple(lab.inside_argv([])), folder, options.limit)
+        bench = Bench(meters, env, tuple(lab.inside_argv([])), folder, deadline)
         for row in preparations(place):
             _prepare(bench, row)
         time.sleep(SETTLE_S)

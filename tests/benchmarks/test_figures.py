@@ -32,7 +32,7 @@ def sample(row: str, number: int, wall: float, problem: str | None = None) -> Sa
 def test_a_ratio_is_the_median_of_the_rounds_and_not_of_the_walls() -> None:
     walls = {"peer": (30.0, 100.0, 20.0), "ours": (1.0, 10.0, 2.0)}
     samples = [sample(row, n, wall) for row, some in walls.items() for n, wall in enumerate(some, 1)]
-    (ratio,) = ratios(samples, [Target("peer", "ours", 15)])
+    (ratio,) = ratios(samples, [Target("peer", "ours", 15)], 0.0)
     assert ratio.per_round == (30.0, 10.0, 10.0)
     assert ratio.median == 10.0
     assert not ratio.met
@@ -45,18 +45,18 @@ def test_a_round_in_which_a_run_failed_counts_for_no_ratio() -> None:
         sample("peer", 2, 40.0),
         sample("ours", 2, 2.0),
     ]
-    (ratio,) = ratios(samples, [Target("peer", "ours", 15)])
+    (ratio,) = ratios(samples, [Target("peer", "ours", 15)], 0.0)
     assert ratio.per_round == (20.0,)
     assert ratio.met
-    assert ratios(samples, [Target("peer", "nobody", 15)]) == []
+    assert ratios(samples, [Target("peer", "nobody", 15)], 0.0) == []
 
 
 def test_a_target_is_met_at_its_very_value_and_a_miss_is_said_plainly() -> None:
     samples = [sample("peer", 1, 30.0), sample("ours", 1, 2.0)]
-    met, missed = ratios(samples, [Target("peer", "ours", 15), Target("peer", "ours", 15.01)])
+    met, missed = ratios(samples, [Target("peer", "ours", 15), Target("peer", "ours", 15.01)], 0.0)
     lines = ratio_table([met, missed]).splitlines()
-    assert lines[-2] == "| peer | ours | 15.00 (15.00 to 15.00) | >= 15 | met |"
-    assert lines[-1].endswith("| >= 15.01 | MISSED |")
+    assert lines[-2] == "| peer | ours | 15.00 (15.00 to 15.00) | >= 15 | met | 15.0 |"
+    assert lines[-1].endswith("| >= 15.01 | MISSED | 15.0 |")
 
 
 def test_the_table_shows_the_median_and_the_ends_and_takes_away_idle_hosts() -> None:
@@ -64,6 +64,12 @@ def test_the_table_shows_the_median_and_the_ends_and_takes_away_idle_hosts() -> 
     row = sample_table(samples, hosts_idle=0.125).splitlines()[-1]
     assert row.startswith("| ours | 3 | 2.00 (1.00 to 4.00) | 1.00 (0.50 to 2.00) |")
     assert row.split(" | ")[4] == "0.25 (0.12 to 0.50)"
+
+
+def test_the_ratio_of_cpu_counts_both_sides_and_takes_away_idle_hosts() -> None:
+    peer, ours = Sample("peer", 1, 10.0, 6.0, 6.0, 0.0), Sample("ours", 1, 2.0, 0.5, 0.9, 0.0)
+    (ratio,) = ratios([peer, ours], [Target("peer", "ours", 1)], hosts_idle=0.2)
+    assert ratio.cpu_per_round == (pytest.approx(10.0),)  # (6 + 6 - 2) / (0.5 + 0.9 - 0.4)
 
 
 def test_a_row_without_a_good_run_is_called_failed() -> None:
@@ -105,7 +111,7 @@ def test_pdctl_must_say_that_there_was_nothing_to_do_on_all_hosts() -> None:
 
 def test_the_document_keeps_every_sample_and_names_the_verdict() -> None:
     samples = [sample("peer", 1, 30.0), sample("ours", 1, 1.0)]
-    found = document(samples, ratios(samples, [Target("peer", "ours", 15)]), 0.5, {"cores": 2})
+    found = document(samples, ratios(samples, [Target("peer", "ours", 15)], 0.0), 0.5, {"cores": 2})
     assert [s["wall_s"] for s in found["samples"]] == [30.0, 1.0]
     assert found["ratios"][0]["median"] == 30.0
     assert found["ratios"][0]["met"] is True
