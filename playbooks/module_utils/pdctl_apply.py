@@ -16,20 +16,22 @@ from ansible.module_utils.pdctl_files import (
 )
 from ansible.module_utils.pdctl_health import wait_healthy
 from ansible.module_utils.pdctl_host_lock import host_lock
-from ansible.module_utils.pdctl_observe import observe_rows, row_id, row_of
+from ansible.module_utils.pdctl_observe import observe_rows
 from ansible.module_utils.pdctl_observe_files import secret_digest
 from ansible.module_utils.pdctl_observe_packages import dpkg_known
 from ansible.module_utils.pdctl_packages import put_packages, update_lists
 from ansible.module_utils.pdctl_record import TREE, Record
+from ansible.module_utils.pdctl_rows import Row, Rows, row_id, row_of
 from ansible.module_utils.pdctl_units import is_stopped, needs_restart, put_units, unit_headline
 from ansible.module_utils.pdctl_venvs import PYTHONS, clear_venv, put_venvs
 
+Secrets = dict[str, dict[str, str]]  # values of variables, by path of their file
 PUT = ("user", "directory", "file", "package", "venv")
 APT = "/etc/apt/"
 CLEAR = {"file": clear_file, "venv": clear_venv}
 
 
-def converge(request: dict, secrets: dict, dry: bool, did: list) -> None:
+def converge(request: Row, secrets: Secrets, dry: bool, did: list[str]) -> None:
     """Idempotent: what differs is put right, what was touched is read again. `did` grows as the work goes.
 
     With `secrets` this is about the secret files alone, without them about all else.
@@ -47,7 +49,7 @@ def converge(request: dict, secrets: dict, dry: bool, did: list) -> None:
 class Work:
     """One call: what was asked, what was seen before, what was done so far."""
 
-    def __init__(self, request: dict, secrets: dict, did: list) -> None:
+    def __init__(self, request: Row, secrets: Secrets, did: list[str]) -> None:
         self.request = request
         self.bundle = request["bundle"]
         self.cluster = request["cluster"]
@@ -62,40 +64,40 @@ class Work:
         self.asked = [*self.put, *self.units, *map(row_of, self.doomed)]
         self.seen = self.look(self.asked)
 
-    def with_digest(self, row: dict) -> dict:
+    def with_digest(self, row: Row) -> Row:
         """The digest of a secret is that of the values handed over now."""
-        secret = self.secrets.get(row.get("path"))
+        secret = self.secrets.get(row.get("path", ""))
         return row if secret is None else dict(row, digest=secret_digest(secret, self.cluster))
 
-    def look(self, rows: list) -> dict:
-        errors: list = []
+    def look(self, rows: list[Row]) -> Rows:
+        errors: list[str] = []
         found = observe_rows(rows, self.cluster, errors, self.our_files())
         if errors:
             raise Problem(f"this host cannot be observed: {'; '.join(errors)}")
         return {row_id(row): row for row in found}
 
-    def our_files(self) -> set:
+    def our_files(self) -> set[str]:
         return {row["path"] for row in [*self.put, *self.record.rows.values()] if row["kind"] == "file"}
 
-    def have(self, row: dict):
+    def have(self, row: Row) -> Row | None:
         return self.seen.get(row_id(row))
 
-    def of_kind(self, kind: str) -> dict:
+    def of_kind(self, kind: str) -> Rows:
         """{name: row as seen before the work}."""
         return {row["name"]: row for row in self.seen.values() if row["kind"] == kind}
 
-    def must_change(self, row: dict) -> bool:
+    def must_change(self, row: Row) -> bool:
         have = self.have(row)
         return have is None or bool(row.get("restart") or difference(row, have))
 
-    def headline(self, row: dict) -> str:
+    def headline(self, row: Row) -> str:
         return (unit_headline if row["kind"] == "unit" else headline)(row, self.have(row))
 
-    def done(self, *rows: dict) -> None:
+    def done(self, *rows: Row) -> None:
         self.did += [self.headline(row) for row in rows]
 
 
-def perform(work: Work, todo: list) -> None:
+def perform(work: Work, todo: list[Row]) -> None:
     """The record is written before the first change and, whatever happens, after the last."""
     record = work.record
     clear_leftovers(record)
@@ -121,7 +123,7 @@ def clear_leftovers(record: Record) -> None:
             CLEAR[kind](name)
 
 
-def settle(work: Work, todo: list) -> dict:
+def settle(work: Work, todo: list[Row]) -> Rows:
     """Read again what was touched, also by an interrupted run before this one, and record it."""
     record = work.record
     known = record.all()
@@ -138,9 +140,9 @@ def settle(work: Work, todo: list) -> dict:
     return after
 
 
-def put(todo: list, work: Work) -> None:
+def put(todo: list[Row], work: Work) -> None:
     """Users before what they own, apt's sources and pins before packages, environments last."""
-    kinds: dict = {kind: [row for row in todo if row["kind"] == kind] for kind in PUT}
+    kinds: dict[str, list[Row]] = {kind: [row for row in todo if row["kind"] == kind] for kind in PUT}
     for row in kinds["user"]:
         put_user(row, work.have(row))
         work.done(row)
@@ -159,7 +161,7 @@ def put(todo: list, work: Work) -> None:
         work.done(*kinds["venv"])
 
 
-def put_all_packages(rows: list, work: Work) -> None:
+def put_all_packages(rows: list[Row], work: Work) -> None:
     recorded = work.record.rows.values()
     held = {row["name"] for row in recorded if row["kind"] == "package" and row["hold"]}
     consent = bool(work.request.get("allow_downgrades"))
@@ -170,7 +172,7 @@ def put_all_packages(rows: list, work: Work) -> None:
     work.done(*rows)
 
 
-def put_and_wait(todo: list, work: Work) -> None:
+def put_and_wait(todo: list[Row], work: Work) -> None:
     have = work.of_kind("unit")
     if todo:
         put_units(todo, have, work.our_files())
@@ -183,7 +185,7 @@ def put_and_wait(todo: list, work: Work) -> None:
     wait_healthy(work.units, {name: row["invocation"] for name, row in have.items()}, touched)
 
 
-def check(touched: list, after: dict) -> None:
+def check(touched: list[Row], after: Rows) -> None:
     """Fixed is what is seen to be fixed."""
     pairs = [(row, after.get(row_id(row))) for row in touched]
     bad = [headline(row, have) for row, have in pairs if have is None or difference(row, have)]
@@ -191,7 +193,7 @@ def check(touched: list, after: dict) -> None:
         raise Problem("still different after the work: " + "; ".join(bad))
 
 
-def parents_of(todo: list, work: Work) -> list:
+def parents_of(todo: list[Row], work: Work) -> list[str]:
     """Folders that will be made by the way, and the place where uv keeps an interpreter it has to fetch."""
     asked = {row["path"] for row in work.put if row["kind"] == "directory"}
     paths = [parent for row in todo if "path" in row for parent in missing_parents(row["path"])]

@@ -8,9 +8,9 @@ import os
 import pwd
 
 from ansible.module_utils.pdctl_files import remove_file, remove_tree, run
-from ansible.module_utils.pdctl_observe import row_id, row_of
 from ansible.module_utils.pdctl_packages import purge_packages
 from ansible.module_utils.pdctl_record import PACKAGE, TREE, UNIT_FOLDER, Record, other_records
+from ansible.module_utils.pdctl_rows import Row, Rows, row_id, row_of
 from ansible.module_utils.pdctl_units import remove_units
 from ansible.module_utils.pdctl_venvs import remove_venv
 
@@ -22,7 +22,7 @@ LEFT = {
 }
 
 
-def doomed_ids(request: dict, record: Record) -> list:
+def doomed_ids(request: Row, record: Record) -> list[str]:
     """Ids to delete, in the order of deletion."""
     asked = [
         item if isinstance(item, str) else item.get("id") or row_id(item)
@@ -35,7 +35,7 @@ def doomed_ids(request: dict, record: Record) -> list:
     return sorted(set(asked), key=lambda key: (rank[row_of(key)["kind"]], -depth[key], key))
 
 
-def delete(keys: list, existing: dict, record: Record, did: list) -> None:
+def delete(keys: list[str], existing: Rows, record: Record, did: list[str]) -> None:
     """Things of others are only dropped from the record. `did` grows as the work goes."""
     others = other_records(record)
     mine = []
@@ -51,14 +51,14 @@ def delete(keys: list, existing: dict, record: Record, did: list) -> None:
     for kind in ORDER:
         some = [key for key in mine if row_of(key)["kind"] == kind]
         if some:
-            left = remove(kind, [key.split(":", 1)[1] for key in some]) or {}
+            left = remove(kind, [key.split(":", 1)[1] for key in some])
             did += [f"delete {_words(key)}" for key in some if key in existing and key not in left]
             did += [f"leave {_words(key)}: {left[key]}" for key in some if key in left]
     for key in keys:
         record.forget(key)
 
 
-def remove(kind: str, names: list):
+def remove(kind: str, names: list[str]) -> dict[str, str]:
     """What is already gone is fine, and leftovers beside it go too. Returns {id: why it was left}."""
     if kind == "unit":
         remove_units(names)
@@ -77,7 +77,7 @@ def remove(kind: str, names: list):
     return {}
 
 
-def remove_files(paths: list) -> None:
+def remove_files(paths: list[str]) -> None:
     for path in paths:
         remove_file(path)
     if any(path.startswith(UNIT_FOLDER) for path in paths):
@@ -92,7 +92,7 @@ def remove_user(name: str) -> None:
     run(["userdel", name], f"user {name}")
 
 
-def remove_directories(paths: list) -> dict:
+def remove_directories(paths: list[str]) -> dict[str, str]:
     left = {}
     for path in paths:
         try:
@@ -106,7 +106,7 @@ def remove_directories(paths: list) -> dict:
     return left
 
 
-def finish(record: Record) -> list:
+def finish(record: Record) -> list[str]:
     """Nothing is recorded any more: what was made by the way goes, or passes to another cluster."""
     heirs = other_records(record)
     extras, record.extras = record.extras, []
@@ -119,7 +119,7 @@ def finish(record: Record) -> list:
     return ["delete record"]
 
 
-def remove_extras(extras: list) -> None:
+def remove_extras(extras: list[str]) -> None:
     purge_packages([extra[len(PACKAGE) :] for extra in extras if extra.startswith(PACKAGE)])
     for extra in extras:
         if extra.startswith(TREE):

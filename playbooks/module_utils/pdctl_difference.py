@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from ansible.module_utils.pdctl_rows import Row
+
 # The compared fields of each kind, as in pdctl/state/model.py; a test holds the two together.
 COMPARED = {
     "user": ("name", "home"),
@@ -17,18 +21,19 @@ class Problem(Exception):
     """What went wrong on this host, in one message for the user."""
 
 
-def told(error) -> str:
+def told(error: BaseException) -> str:
     """The problem, and the earlier one during which it came up."""
     if isinstance(error, OSError):
         return f"{error.filename or 'this host'}: {error.strerror or error}"
     problems = []
-    while error is not None:
-        problems += [str(error)] if isinstance(error, Problem) else []
-        error = error.__context__
+    met: BaseException | None = error
+    while met is not None:
+        problems += [str(met)] if isinstance(met, Problem) else []
+        met = met.__context__
     return "; before that: ".join(problems)
 
 
-def difference(want: dict, have: dict) -> list:
+def difference(want: Row, have: Row) -> list[str]:
     """Empty when all is well."""
     return [
         _words(name, have.get(name), want.get(name))
@@ -38,17 +43,17 @@ def difference(want: dict, have: dict) -> list:
     ]
 
 
-def headline(want: dict, have) -> str:
+def headline(want: Row, have: Row | None) -> str:
     """`create file /etc/x`, or `update file /etc/x: content; mode 0644 -> 0640`."""
     what = f"{want['kind']} {want.get('path') or want.get('name')}"
     return f"update {what}: {'; '.join(difference(want, have))}" if have else f"create {what}"
 
 
-def _plain_value(value):
+def _plain_value(value: Any) -> Any:
     return list(value) if isinstance(value, (list, tuple)) else value
 
 
-def _words(name: str, have, want) -> str:
+def _words(name: str, have: Any, want: Any) -> str:
     if name == "digest":
         return "content"
     if name in ("damage", "deviations"):
@@ -58,5 +63,5 @@ def _words(name: str, have, want) -> str:
     return f"{name} {_plain(have)} -> {_plain(want)}"
 
 
-def _plain(value) -> str:
+def _plain(value: Any) -> str:
     return "yes" if value is True else "no" if value is False else str(value)

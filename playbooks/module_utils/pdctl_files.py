@@ -11,8 +11,10 @@ import pwd
 import shutil
 import stat
 import subprocess
+from collections.abc import Iterable
 
 from ansible.module_utils.pdctl_difference import Problem
+from ansible.module_utils.pdctl_rows import Row
 
 NEW = (
     ".pdctl-new"  # beside the target; a fixed name, so that the next run clears what an interrupted one left
@@ -21,7 +23,7 @@ CHUNK = 1 << 20
 NOLOGIN = "/usr/sbin/nologin"
 
 
-def put_user(row: dict, have) -> None:
+def put_user(row: Row, have: Row | None) -> None:
     """A system user and its group of the same name, without a login shell; its home is not made."""
     name, home = row["name"], row["home"]
     if have:
@@ -33,7 +35,7 @@ def put_user(row: dict, have) -> None:
     run(command, f"user {name}")
 
 
-def put_directory(row: dict) -> None:
+def put_directory(row: Row) -> None:
     path = row["path"]
     make_parents(path)
     try:
@@ -51,7 +53,7 @@ def put_directory(row: dict) -> None:
         os.close(folder)
 
 
-def put_file(row: dict, bundle: str, secret) -> None:
+def put_file(row: Row, bundle: str, secret: bytes | None) -> None:
     """From `secret` (bytes), from the row's content, or from its source in the bundle; digest checked."""
     if row.get("secret"):
         if secret is None:
@@ -70,7 +72,7 @@ def put_file(row: dict, bundle: str, secret) -> None:
         raise Problem(f"{row['path']}: neither content nor source was handed over")
 
 
-def write_file(row: dict, chunks) -> None:
+def write_file(row: Row, chunks: Iterable[bytes]) -> None:
     """Write beside, sync, give away, rename, sync the folder: what was there stays until all is written."""
     path = row["path"]
     new = path + NEW
@@ -94,7 +96,7 @@ def write_file(row: dict, chunks) -> None:
             os.unlink(new)
 
 
-def render_environment(values: dict) -> bytes:
+def render_environment(values: dict[str, str]) -> bytes:
     """NAME="value" lines as systemd.exec(5) reads an EnvironmentFile: \\ " $ ` escaped, no specifiers."""
     lines = []
     for name, value in values.items():
@@ -114,9 +116,9 @@ def make_parents(path: str) -> None:
         raise Problem(f"{parent} cannot be made: {error.strerror}") from None
 
 
-def missing_parents(path: str) -> list:
+def missing_parents(path: str) -> list[str]:
     """The parents of `path` that are not there yet, outermost first."""
-    missing: list = []
+    missing: list[str] = []
     parent = os.path.dirname(path)
     while not os.path.lexists(parent):
         missing.insert(0, parent)
@@ -156,7 +158,7 @@ def sync_folder(path: str) -> None:
         os.close(folder)
 
 
-def run(command: list, what: str, env=None) -> str:
+def run(command: list[str], what: str) -> str:
     """A command that must succeed; its standard output."""
     try:
         done = subprocess.run(
@@ -164,7 +166,6 @@ def run(command: list, what: str, env=None) -> str:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=env,
             check=False,
         )
     except FileNotFoundError:
@@ -175,7 +176,7 @@ def run(command: list, what: str, env=None) -> str:
     return done.stdout.decode("utf-8", "replace")
 
 
-def _fill(new: str, row: dict, chunks) -> str:
+def _fill(new: str, row: Row, chunks: Iterable[bytes]) -> str:
     sha = hashlib.sha256()
     handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(handle, "wb") as out:
@@ -189,7 +190,7 @@ def _fill(new: str, row: dict, chunks) -> str:
     return "sha256:" + sha.hexdigest()
 
 
-def _ids(row: dict) -> tuple:
+def _ids(row: Row) -> tuple[int, int]:
     try:
         return pwd.getpwnam(row["owner"]).pw_uid, grp.getgrnam(row["group"]).gr_gid
     except KeyError as error:

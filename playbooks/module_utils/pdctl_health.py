@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from ansible.module_utils.pdctl_difference import Problem
 from ansible.module_utils.pdctl_observe_units import activity, unit_states
+from ansible.module_utils.pdctl_rows import Row
 
 RESTARTS_ALLOWED = 2  # a third crash in a row is no longer bad luck
 SETTLED_S = 1.0  # without a health URL: this long running in one invocation
@@ -20,12 +21,12 @@ JOURNAL_LINES = 20
 
 
 class Unhealthy(Problem):
-    def __init__(self, message: str, journal: dict) -> None:
+    def __init__(self, message: str, journal: dict[str, list[str]]) -> None:
         super().__init__(message)
         self.journal = journal
 
 
-def wait_healthy(rows: list, invocations: dict, touched: set) -> None:
+def wait_healthy(rows: list[Row], invocations: dict[str, str], touched: set[str]) -> None:
     """`invocations`: those before the work, which a touched unit must have left. Ends at a hopeless unit."""
     waiting = [Wait(row, invocations.get(row["name"], ""), row["name"] in touched) for row in rows]
     begun = time.monotonic()
@@ -43,7 +44,7 @@ def wait_healthy(rows: list, invocations: dict, touched: set) -> None:
 class Wait:
     """One unit on its way to health."""
 
-    def __init__(self, row: dict, left: str, touched: bool) -> None:
+    def __init__(self, row: Row, left: str, touched: bool) -> None:
         self.name = row["name"]
         self.url = row.get("health_url") or ""
         self.limit = row.get("health_s") or DEFAULT_LIMIT_S
@@ -53,12 +54,12 @@ class Wait:
         self.settling = ("", 0.0)
         self.seen = "not started yet"
 
-    def may_serve(self, state: dict) -> bool:
+    def may_serve(self, state: dict[str, str]) -> bool:
         """The old process must not answer for the new one."""
         left = not self.touched or state["InvocationID"] != self.left
         return left and not is_queued(state) and activity(state) == "active"
 
-    def is_over(self, state: dict, answers: dict, elapsed: float) -> bool:
+    def is_over(self, state: dict[str, str], answers: dict[str, str], elapsed: float) -> bool:
         """True when it serves; raises Unhealthy when it will not."""
         self.refuse_hopeless(state)
         if self.may_serve(state) and self.serves(state, answers, elapsed):
@@ -67,7 +68,7 @@ class Wait:
             raise self.unhealthy(f"not healthy within {self.limit} s: {self.seen}")
         return False
 
-    def refuse_hopeless(self, state: dict) -> None:
+    def refuse_hopeless(self, state: dict[str, str]) -> None:
         if is_queued(state):
             return
         self.seen = f"systemd says {activity(state)}"
@@ -78,7 +79,7 @@ class Wait:
         if restarts - self.restarts > RESTARTS_ALLOWED:
             raise self.unhealthy(f"it ended {restarts - self.restarts} times after its start")
 
-    def serves(self, state: dict, answers: dict, elapsed: float) -> bool:
+    def serves(self, state: dict[str, str], answers: dict[str, str], elapsed: float) -> bool:
         if self.url:
             self.seen = answers[self.url]
             return self.seen == "200"
@@ -90,11 +91,11 @@ class Wait:
         return Unhealthy(f"{self.name}: {reason}", {self.name: journal(self.name)})
 
 
-def is_queued(state: dict) -> bool:
+def is_queued(state: dict[str, str]) -> bool:
     return state["Job"] not in ("", "0")
 
 
-def answers_of(urls: list) -> dict:
+def answers_of(urls: list[str]) -> dict[str, str]:
     """One GET of each, at the same time: a hanging one must not delay the others."""
     asked = sorted({url for url in urls if url})
     if len(asked) < 2:
@@ -117,7 +118,7 @@ def answer(url: str) -> str:
     return "200" if status == 200 else f"{url} answers {status}"
 
 
-def journal(name: str) -> list:
+def journal(name: str) -> list[str]:
     done = subprocess.run(
         ["journalctl", "--unit", name, "--lines", str(JOURNAL_LINES), "--no-pager", "--output", "cat"],
         stdout=subprocess.PIPE,

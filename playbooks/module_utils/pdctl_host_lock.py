@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import time
+from collections.abc import Iterator
 
 from ansible.module_utils.pdctl_difference import Problem
 
@@ -14,7 +15,7 @@ LOCK_S = 900
 
 
 @contextlib.contextmanager
-def host_lock():
+def host_lock() -> Iterator[None]:
     folder = os.open(LOCKED, os.O_RDONLY | os.O_DIRECTORY)
     try:
         deadline = time.monotonic() + LOCK_S

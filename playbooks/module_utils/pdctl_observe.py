@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
+from typing import Any
 
 from ansible.module_utils.pdctl_observe_facts import bundle_files, facts
 from ansible.module_utils.pdctl_observe_files import contents, observe_directory, observe_file, observe_user
 from ansible.module_utils.pdctl_observe_packages import observe_packages
 from ansible.module_utils.pdctl_observe_units import observe_units
 from ansible.module_utils.pdctl_observe_venvs import observe_venv
+from ansible.module_utils.pdctl_rows import Row, Rows, row_id, row_of
 
-ONE_BY_ONE = {
+ONE_BY_ONE: dict[str, Callable[[Row, str], Row | None]] = {
     "user": lambda row, cluster: observe_user(row),
     "directory": lambda row, cluster: observe_directory(row),
     "file": observe_file,
     "venv": lambda row, cluster: observe_venv(row),
 }
-ALL_AT_ONCE = {"package": observe_packages, "unit": observe_units}
+ALL_AT_ONCE: dict[str, Callable[[list[Row], set[str]], list[Row]]] = {
+    "package": observe_packages,
+    "unit": observe_units,
+}
 
 
-def observe(request: dict) -> dict:
+def observe(request: Row) -> Row:
     """The probe's whole answer."""
-    errors: list = []
+    errors: list[str] = []
     record = read_record(request["record"], errors)
     wanted = list(request.get("resources", []))
     asked = wanted + remembered(record)
@@ -38,15 +44,15 @@ def observe(request: dict) -> dict:
     }
 
 
-def observe_rows(rows: list, cluster: str, errors: list, ours: set) -> list:
+def observe_rows(rows: list[Row], cluster: str, errors: list[str], ours: set[str]) -> list[Row]:
     """Each resource as it is on this host, in the order asked; those that are absent are left out.
 
     `ours` are paths of files that pdctl keeps: a drop-in among them is no deviation.
     """
-    asked: dict = {}
+    asked: Rows = {}
     for row in rows:
         asked.setdefault(row_id(row), row)
-    found: dict = {}
+    found: Rows = {}
     for kind, look in ALL_AT_ONCE.items():
         some = [row for row in asked.values() if row["kind"] == kind]
         if some:
@@ -60,18 +66,7 @@ def observe_rows(rows: list, cluster: str, errors: list, ours: set) -> list:
     return [found[key] for key in asked if key in found]
 
 
-def row_id(row: dict) -> str:
-    """`kind:name`, the same as the controller's `Resource.id`."""
-    return row["kind"] + ":" + (row["path"] if "path" in row else row["name"])
-
-
-def row_of(key: str) -> dict:
-    """The smallest row that asks about `key`."""
-    kind, name = key.split(":", 1)
-    return {"kind": kind, ("name" if kind in ("user", "package", "unit") else "path"): name}
-
-
-def remembered(record) -> list:
+def remembered(record: Row | None) -> list[Row]:
     """What the record says pdctl put here, or was putting here when it was interrupted."""
     if not record:
         return []
@@ -79,11 +74,11 @@ def remembered(record) -> list:
     return list(record["resources"]) + pending
 
 
-def read_record(path: str, errors: list):
+def read_record(path: str, errors: list[str]) -> Row | None:
     """The record, or None when there is none or it cannot be used."""
     try:
         with open(path, encoding="utf-8") as handle:
-            record = json.load(handle)
+            record: Row = json.load(handle)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -94,7 +89,7 @@ def read_record(path: str, errors: list):
     return record
 
 
-def _reading(what: str, errors: list, look, *args):
+def _reading(what: str, errors: list[str], look: Callable[..., Any], *args: Any) -> Any:
     try:
         return look(*args)
     except OSError as error:

@@ -7,6 +7,9 @@ import platform
 import shutil
 import subprocess
 import time
+from typing import Any
+
+from ansible.module_utils.pdctl_rows import Row
 
 # nvidia-smi --help-query-gpu
 GPU_FIELDS = (
@@ -22,7 +25,7 @@ GPU_FIELDS = (
 GPU_PATIENCE_S = 20  # a driver that hangs must not hang the probe
 
 
-def facts(errors: list) -> dict:
+def facts(errors: list[str]) -> dict[str, Any]:
     uname = os.uname()
     release = _os_release()
     return {
@@ -51,7 +54,7 @@ def disk_free(path: str) -> int:
     return info.f_bavail * info.f_frsize
 
 
-def bundle_files(bundle: str) -> dict:
+def bundle_files(bundle: str) -> dict[str, int]:
     """{path below the bundle: size}."""
     found = {}
     for folder, _, names in os.walk(bundle):
@@ -61,13 +64,13 @@ def bundle_files(bundle: str) -> dict:
     return found
 
 
-def parse_gpus(text: str) -> list:
+def parse_gpus(text: str) -> list[dict[str, Any]]:
     """Rows of `nvidia-smi --format=csv,noheader,nounits`; memory in MiB, as it prints it."""
     gpus = []
     for line in text.splitlines():
         values = [value.strip() for value in line.split(",")]
         if len(values) == len(GPU_FIELDS):
-            row: dict = dict(zip((name.replace(".", "_") for name in GPU_FIELDS), values))
+            row: Row = dict(zip((name.replace(".", "_") for name in GPU_FIELDS), values))
             row["index"] = int(values[0])
             for name in ("memory_total", "memory_used"):
                 row[name] = int(row[name]) if row[name].isdigit() else None
@@ -75,7 +78,7 @@ def parse_gpus(text: str) -> list:
     return gpus
 
 
-def _gpus(errors: list) -> list:
+def _gpus(errors: list[str]) -> list[dict[str, Any]]:
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return []
@@ -105,7 +108,7 @@ def _systemd_version() -> str:
     return words[1] if len(words) > 1 else ""
 
 
-def _os_release() -> dict:
+def _os_release() -> dict[str, str]:
     pairs = (line.partition("=")[::2] for line in _text("/etc/os-release").splitlines() if "=" in line)
     return {name: value.strip().strip("\"'") for name, value in pairs}
 

@@ -8,11 +8,15 @@ import hashlib
 import os
 import pwd
 import stat
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ansible.module_utils.pdctl_rows import Row
 
 CHUNK = 1 << 20
 
 
-def observe_user(row: dict):
+def observe_user(row: Row) -> Row | None:
     try:
         entry = pwd.getpwnam(row["name"])
     except KeyError:
@@ -20,7 +24,7 @@ def observe_user(row: dict):
     return {"kind": "user", "name": row["name"], "home": entry.pw_dir}
 
 
-def observe_directory(row: dict):
+def observe_directory(row: Row) -> Row | None:
     """Links are followed: an administrator may have moved `/opt/pdctl` to a larger disk."""
     try:
         info = os.stat(row["path"])
@@ -31,7 +35,7 @@ def observe_directory(row: dict):
     return dict({"kind": "directory", "path": row["path"]}, **_ownership(info))
 
 
-def observe_file(row: dict, cluster: str):
+def observe_file(row: Row, cluster: str) -> Row | None:
     """A link or a directory at the path is seen, but its digest can equal no wanted one."""
     try:
         info = os.lstat(row["path"])
@@ -45,7 +49,7 @@ def observe_file(row: dict, cluster: str):
     return dict({"kind": "file", "path": row["path"], "digest": digest, "secret": secret}, **_ownership(info))
 
 
-def file_digest(path: str, secret_of=None) -> str:
+def file_digest(path: str, secret_of: str | None = None) -> str:
     """`sha256:...` of a file, or `scrypt:...` of a secret one of cluster `secret_of`."""
     with open(path, "rb") as handle:
         if secret_of is not None:
@@ -64,14 +68,14 @@ def secret_digest(data: bytes, cluster: str) -> str:
     return "scrypt:" + hashlib.scrypt(data, salt=salt, n=2**14, r=8, p=1, dklen=24).hex()
 
 
-def contents(wanted: list, rows: list, limit: int, errors: list) -> dict:
+def contents(wanted: list[Row], rows: list[Row], limit: int, errors: list[str]) -> dict[str, str]:
     """The bytes of small files that are not as wanted, for a text diff; never those of a secret."""
     digests = {row["path"]: row["digest"] for row in wanted if row["kind"] == "file" and not row["secret"]}
-    found: dict = {}
+    found: dict[str, str] = {}
     for row in rows:
-        path = row.get("path")
-        if row["kind"] != "file" or row["secret"] or digests.get(path, row["digest"]) == row["digest"]:
+        if row["kind"] != "file" or row["secret"] or row["digest"] == digests.get(row["path"], row["digest"]):
             continue
+        path: str = row["path"]
         try:
             if stat.S_ISREG(os.lstat(path).st_mode) and os.path.getsize(path) <= limit:
                 with open(path, "rb") as handle:
@@ -81,7 +85,7 @@ def contents(wanted: list, rows: list, limit: int, errors: list) -> dict:
     return found
 
 
-def _ownership(info: os.stat_result) -> dict:
+def _ownership(info: os.stat_result) -> dict[str, str]:
     return {
         "owner": _name(pwd.getpwuid, info.st_uid),
         "group": _name(grp.getgrgid, info.st_gid),
@@ -89,8 +93,8 @@ def _ownership(info: os.stat_result) -> dict:
     }
 
 
-def _name(database, number: int) -> str:
+def _name(database: Callable[[int], Sequence[Any]], number: int) -> str:
     try:
-        return database(number)[0]
+        return str(database(number)[0])
     except KeyError:
         return str(number)

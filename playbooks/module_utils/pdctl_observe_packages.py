@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 
+from ansible.module_utils.pdctl_rows import Row
+
 FORMAT = "${Package}\\t${Version}\\t${db:Status-Want}\\t${db:Status-Status}\\n"
 
 
-def observe_packages(rows: list, _ours: set) -> list:
+def observe_packages(rows: list[Row], _ours: set[str]) -> list[Row]:
     installed = dpkg_status([row["name"] for row in rows])
     return [
         {"kind": "package", "name": row["name"], "version": version, "hold": want == "hold"}
@@ -17,13 +19,13 @@ def observe_packages(rows: list, _ours: set) -> list:
     ]
 
 
-def dpkg_status(names: list) -> dict:
+def dpkg_status(names: list[str]) -> dict[str, tuple[str, str]]:
     """{name: (version, want)} of those fully installed; half-installed ones count as absent."""
     known = dpkg_known(names)
     return {name: (version, want) for name, (version, want, state) in known.items() if state == "installed"}
 
 
-def dpkg_known(names: list) -> dict:
+def dpkg_known(names: list[str]) -> dict[str, tuple[str, str, str]]:
     """{name: (version, want, state)} of those dpkg has any trace of. With no names: of everything.
 
     dpkg-query exits with 1 when a name is unknown, which is no error here.
@@ -37,7 +39,7 @@ def dpkg_known(names: list) -> dict:
         )
     except FileNotFoundError:
         return {}
-    found: dict = {}
+    found: dict[str, tuple[str, str, str]] = {}
     for line in done.stdout.decode("utf-8", "replace").splitlines():
         name, version, want, state = line.split("\t")
         if state != "not-installed":

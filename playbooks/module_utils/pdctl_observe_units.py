@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 
+from ansible.module_utils.pdctl_rows import Row
+
 PROPERTIES = (
     "Id,LoadState,ActiveState,SubState,UnitFileState,MainPID,ControlGroup,NeedDaemonReload,DropInPaths,"
     "InvocationID,NRestarts,Result,Job,CacheDirectory,RuntimeDirectory"
 )
+State = dict[str, str]  # PROPERTIES of one unit, as systemctl shows them
 REVISION = "PDCTL_REVISION"
 DROP_IN_ROOTS = (
     "/etc/systemd/system",
@@ -35,14 +38,14 @@ SYSTEMD_VARIABLES = frozenset(
 SHELL_VARIABLES = frozenset(("PWD", "OLDPWD", "SHLVL", "_"))
 
 
-def observe_units(rows: list, ours: set) -> list:
+def observe_units(rows: list[Row], ours: set[str]) -> list[Row]:
     states = unit_states([row["name"] for row in rows])
-    manager: dict = {}
+    manager: dict[str, str] = {}
     found = [observe_unit(row, states.get(row["name"], {}), ours, manager) for row in rows]
     return [row for row in found if row is not None]
 
 
-def observe_unit(row: dict, state: dict, ours: set, manager: dict):
+def observe_unit(row: Row, state: State, ours: set[str], manager: dict[str, str]) -> Row | None:
     running = int(state.get("MainPID") or 0)
     if not state or (state["LoadState"] == "not-found" and not running):
         return None
@@ -64,7 +67,7 @@ def observe_unit(row: dict, state: dict, ours: set, manager: dict):
     }
 
 
-def unit_states(names: list) -> dict:
+def unit_states(names: list[str]) -> dict[str, State]:
     """{unit: properties}, from one systemctl call; empty where systemd does not run."""
     try:
         done = subprocess.run(
@@ -82,7 +85,7 @@ def unit_states(names: list) -> dict:
     return dict(zip(names, states))
 
 
-def activity(state: dict) -> str:
+def activity(state: State) -> str:
     if state["LoadState"] == "masked":
         return "masked"
     active, sub = state["ActiveState"], state["SubState"]
@@ -91,7 +94,7 @@ def activity(state: dict) -> str:
     return active if active in ("inactive", "failed") else f"{active}/{sub}"
 
 
-def drop_ins(name: str, state: dict) -> list:
+def drop_ins(name: str, state: State) -> list[str]:
     """Drop-ins for this very unit, loaded or only lying there; those for all services are the host's own."""
     folders = [os.path.join(root, name + ".d") for root in DROP_IN_ROOTS]
     lying = [
@@ -105,7 +108,7 @@ def drop_ins(name: str, state: dict) -> list:
     return sorted({*lying, *loaded})
 
 
-def argv_deviations(row: dict, pid: int) -> list:
+def argv_deviations(row: Row, pid: int) -> list[str]:
     """Interpreters that the kernel or a trampoline put in front of a script are no difference."""
     wanted = [os.fsencode(word) for word in row.get("argv") or ()]
     words = _proc(pid, "cmdline")
@@ -114,7 +117,7 @@ def argv_deviations(row: dict, pid: int) -> list:
     return ["argv differs"]
 
 
-def environment_deviations(row: dict, environment: dict, manager: dict) -> list:
+def environment_deviations(row: Row, environment: dict[str, str], manager: dict[str, str]) -> list[str]:
     """How the process's start environment differs from its unit's; secrets only by their presence."""
     if not row.get("argv"):
         return []
@@ -132,7 +135,7 @@ def environment_deviations(row: dict, environment: dict, manager: dict) -> list:
     return [f"environment: {name} {word}" for name, word in sorted(words.items())]
 
 
-def process_environment(pid: int, state: dict) -> dict:
+def process_environment(pid: int, state: State) -> dict[str, str]:
     """The environment the main process was started with.
 
     A process that sets its own title (setproctitle) overwrites these bytes; then any other process of the
@@ -148,12 +151,12 @@ def process_environment(pid: int, state: dict) -> dict:
     return {}
 
 
-def _environment(pid: int) -> dict:
+def _environment(pid: int) -> dict[str, str]:
     pairs = (os.fsdecode(entry).partition("=") for entry in _proc(pid, "environ"))
     return {name: value for name, equals, value in pairs if equals}
 
 
-def _proc(pid: int, name: str) -> list:
+def _proc(pid: int, name: str) -> list[bytes]:
     """The NUL-separated words of /proc/PID/NAME; none when the process has just ended."""
     try:
         with open(f"/proc/{pid}/{name}", "rb") as handle:
@@ -163,7 +166,7 @@ def _proc(pid: int, name: str) -> list:
     return text[:-1].split(b"\0") if text else []
 
 
-def _members(control_group: str) -> list:
+def _members(control_group: str) -> list[int]:
     """Process ids of a unit's control group, in either hierarchy layout."""
     for root in ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd"):
         path = root + control_group + "/cgroup.procs"
@@ -173,7 +176,7 @@ def _members(control_group: str) -> list:
     return []
 
 
-def _manager_environment() -> dict:
+def _manager_environment() -> dict[str, str]:
     """What the administrator gave to every service (systemctl set-environment)."""
     done = subprocess.run(
         ["systemctl", "show-environment"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False

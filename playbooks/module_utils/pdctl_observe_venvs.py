@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 
+from ansible.module_utils.pdctl_rows import Row
+
 MARKER = ".pdctl-venv.json"
 SHOWN = 5
 COUNTED_WHEN_ADDED = (".py", ".so", ".pth")  # an added file of these kinds changes what Python imports
 
 
-def observe_venv(row: dict):
+def observe_venv(row: Row) -> Row | None:
     """Always walked, never cached: a stat of each file, about 0.3 s for 60,000."""
     path = row["path"]
     if not os.path.isdir(path):
@@ -26,10 +28,10 @@ def observe_venv(row: dict):
     return seen
 
 
-def damage(path: str, manifest: dict) -> list:
+def damage(path: str, manifest: dict[str, str]) -> list[str]:
     """Names of files that are missing, changed, or added where that matters."""
     now = scan(path)
-    names: list = []
+    names: list[str] = []
     for folder in sorted(manifest.keys() | now.keys()):
         was, is_ = manifest.get(folder, ""), now.get(folder, "")
         if was != is_:
@@ -39,12 +41,12 @@ def damage(path: str, manifest: dict) -> list:
     return names
 
 
-def scan(path: str) -> dict:
+def scan(path: str) -> dict[str, str]:
     """{folder: one "size mtime_ns name" line per file}: one text per folder compares, and parses, quickly.
 
     Byte code is left out: Python may rewrite it, and refuses it when its source changed.
     """
-    found: dict = {}
+    found: dict[str, str] = {}
     todo = [""]
     while todo:
         folder = todo.pop()
@@ -62,17 +64,17 @@ def scan(path: str) -> dict:
     return found
 
 
-def shown(names: list) -> list:
+def shown(names: list[str]) -> list[str]:
     rest = len(names) - SHOWN
     return names[:SHOWN] + ([f"and {rest} more"] if rest > 0 else [])
 
 
-def _entries(text: str) -> dict:
+def _entries(text: str) -> dict[str, tuple[str, str]]:
     lines = [line.split(" ", 2) for line in text.split("\n")] if text else []
     return {name: (size, mtime) for size, mtime, name in lines}
 
 
-def _differing(was: dict, now: dict) -> list:
+def _differing(was: dict[str, tuple[str, str]], now: dict[str, tuple[str, str]]) -> list[str]:
     return sorted(
         name
         for name in was.keys() | now.keys()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 
 from ansible.module_utils.pdctl_difference import Problem
 from ansible.module_utils.pdctl_observe_packages import dpkg_known, dpkg_status
+from ansible.module_utils.pdctl_rows import Row, Rows
 
 LOCK_S = 600  # an unattended upgrade on a fresh machine holds dpkg's lock for minutes
 # Without Use-Pty dpkg's errors come on stderr, where they can be told from its progress.
@@ -21,10 +23,18 @@ STALE = (
     "Failed to fetch",
 )
 NOISE = ("W:", "N:", "debconf: delaying", "Errors were encountered")
+Done = subprocess.CompletedProcess[bytes]
 INTERRUPTED = "dpkg was interrupted"
 
 
-def put_packages(rows: list, have: dict, bundle: str, ours: set, downgrade: bool, remember) -> None:
+def put_packages(
+    rows: list[Row],
+    have: Rows,
+    bundle: str,
+    ours: set[str],
+    downgrade: bool,
+    remember: Callable[[list[str]], None],
+) -> None:
     """Installs, then holds; a hold that pdctl did not set is not lifted.
 
     `remember` is told, before anything is installed, which packages will come along.
@@ -50,7 +60,7 @@ def put_packages(rows: list, have: dict, bundle: str, ours: set, downgrade: bool
     mark("unhold", [row["name"] for row in rows if not row["hold"] and _is_held(have, row)])
 
 
-def purge_packages(names: list) -> list:
+def purge_packages(names: list[str]) -> list[str]:
     """Removes all of them, unless something else on the host came to need them. Returns those left."""
     known = sorted(dpkg_known(names)) if names else []
     if not known:
@@ -63,7 +73,7 @@ def purge_packages(names: list) -> list:
     return []
 
 
-def apt(words: list, rows: list) -> subprocess.CompletedProcess:
+def apt(words: list[str], rows: list[Row]) -> Done:
     """One apt-get run; lists that turn out to be stale are fetched once."""
     done = _run_apt(words)
     if done.returncode and any(sign in done.stderr.decode("utf-8", "replace") for sign in STALE):
@@ -77,12 +87,12 @@ def update_lists() -> None:
     _must(_run_apt(["update", "--error-on=any"]), "apt-get update")
 
 
-def mark(verb: str, names: list) -> None:
+def mark(verb: str, names: list[str]) -> None:
     if names:
         _must(_run(["apt-mark", verb, *names]), f"apt-mark {verb}")
 
 
-def _run_apt(words: list) -> subprocess.CompletedProcess:
+def _run_apt(words: list[str]) -> Done:
     """apt-get, after what an interrupted dpkg left undone."""
     done = _run(["apt-get", *OPTIONS, *words])
     if done.returncode and INTERRUPTED in done.stderr.decode("utf-8", "replace"):
@@ -91,7 +101,7 @@ def _run_apt(words: list) -> subprocess.CompletedProcess:
     return done
 
 
-def _drop_half_installed(before: dict) -> None:
+def _drop_half_installed(before: dict[str, tuple[str, str, str]]) -> None:
     """A new package that could not be set up would block every later apt run on this host."""
     now = dpkg_known([])
     broken = [
@@ -103,30 +113,30 @@ def _drop_half_installed(before: dict) -> None:
         _run(["dpkg", "--purge", "--force-remove-reinstreq", *broken])
 
 
-def _is_held(have: dict, row: dict) -> bool:
+def _is_held(have: Rows, row: Row) -> bool:
     return bool(have.get(row["name"], {}).get("hold"))
 
 
-def _named(simulated: subprocess.CompletedProcess, *verbs: str) -> set:
+def _named(simulated: Done, *verbs: str) -> set[str]:
     return {line.split()[1] for line in _text(simulated.stdout) if line.startswith(verbs)}
 
 
-def _needs_install(row: dict, have) -> bool:
+def _needs_install(row: Row, have: Row | None) -> bool:
     return have is None or row["version"] not in (None, have["version"])
 
 
-def _target(row: dict, bundle: str) -> str:
+def _target(row: Row, bundle: str) -> str:
     if row.get("deb"):
         return os.path.join(bundle, row["deb"])
-    return f"{row['name']}={row['version']}" if row["version"] else row["name"]
+    return f"{row['name']}={row['version']}" if row["version"] else str(row["name"])
 
 
-def _consent(install: list, have: dict, downgrade: bool) -> list:
+def _consent(install: list[Row], have: Rows, downgrade: bool) -> list[str]:
     held = any(_is_held(have, row) for row in install)
     return (["--allow-change-held-packages"] if held else []) + (["--allow-downgrades"] if downgrade else [])
 
 
-def _candidates(rows: list) -> str:
+def _candidates(rows: list[Row]) -> str:
     """Wanted and available versions of the packages that come from repositories."""
     words = []
     for row in rows:
@@ -141,7 +151,7 @@ def _candidates(rows: list) -> str:
     return "; ".join(words)
 
 
-def _run(command: list) -> subprocess.CompletedProcess:
+def _run(command: list[str]) -> Done:
     environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive", LC_ALL="C", NEEDRESTART_MODE="l")
     try:
         return subprocess.run(
@@ -156,7 +166,7 @@ def _run(command: list) -> subprocess.CompletedProcess:
         raise Problem(f"{command[0]} is not on this host: only Debian and Ubuntu are managed") from None
 
 
-def _must(done: subprocess.CompletedProcess, what: str, more: str = "") -> None:
+def _must(done: Done, what: str, more: str = "") -> None:
     """The reasons: apt's `E:` lines, what dpkg and scripts said, what apt says of held packages."""
     if not done.returncode:
         return
@@ -170,5 +180,5 @@ def _must(done: subprocess.CompletedProcess, what: str, more: str = "") -> None:
     raise Problem(f"{what} failed: {said}{f' ({more})' if more else ''}")
 
 
-def _text(data: bytes) -> list:
+def _text(data: bytes) -> list[str]:
     return [line for line in data.decode("utf-8", "replace").splitlines() if line.strip()]

@@ -10,9 +10,10 @@ from ansible.module_utils.pdctl_difference import Problem
 from ansible.module_utils.pdctl_files import NEW, make_parents, missing_parents
 from ansible.module_utils.pdctl_host_lock import host_lock
 from ansible.module_utils.pdctl_record import Record
+from ansible.module_utils.pdctl_rows import Row
 
 
-def receive(request: dict, sent: str, files: dict, did: list) -> None:
+def receive(request: Row, sent: str, files: dict[str, int], did: list[str]) -> None:
     """`files`: {path below the bundle: its size}, lying under the same paths in the folder `sent`."""
     with host_lock():
         record = Record(request["record"], request["cluster"])

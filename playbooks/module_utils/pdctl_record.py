@@ -6,10 +6,12 @@ import contextlib
 import glob
 import json
 import os
+from collections.abc import Collection
 
 from ansible.module_utils.pdctl_difference import Problem
 from ansible.module_utils.pdctl_files import write_file
-from ansible.module_utils.pdctl_observe import read_record, row_id
+from ansible.module_utils.pdctl_observe import read_record
+from ansible.module_utils.pdctl_rows import Row, Rows, row_id
 
 VERSION = 1
 PACKAGE, TREE = "package:", "tree:"  # what an extra is when it is no path of a single file or folder
@@ -26,7 +28,7 @@ class Record:
     """
 
     def __init__(self, path: str, cluster: str) -> None:
-        errors: list = []
+        errors: list[str] = []
         found = read_record(path, errors)
         if errors:
             raise Problem(f"the record cannot be used: {errors[0]}")
@@ -51,10 +53,10 @@ class Record:
     def is_extra(self, key: str) -> bool:
         return key in self.extras or key.split(":", 1)[1] in self.extras
 
-    def all(self) -> dict:
+    def all(self) -> Rows:
         return {**self.pending, **self.rows}
 
-    def intend(self, rows: list, existing: dict, extras: list) -> None:
+    def intend(self, rows: list[Row], existing: Rows, extras: list[str]) -> None:
         """Before the work: whatever happens next, the record knows what may be there because of us."""
         for row in rows:
             key = row_id(row)
@@ -63,19 +65,19 @@ class Record:
         self.extras += [extra for extra in extras if extra not in self.extras]
         self.write()
 
-    def remember_packages(self, names: list) -> None:
+    def remember_packages(self, names: list[str]) -> None:
         """They are about to come along with others."""
         self.extras += [PACKAGE + name for name in names if PACKAGE + name not in self.extras]
         self.write()
 
-    def forget_packages(self, known) -> None:
+    def forget_packages(self, known: Collection[str]) -> None:
         """Those that did not come after all."""
         gone = {
             extra for extra in self.extras if extra.startswith(PACKAGE) and extra[len(PACKAGE) :] not in known
         }
         self.extras = [extra for extra in self.extras if extra not in gone]
 
-    def settle(self, asked: set, observed: dict, meta) -> None:
+    def settle(self, asked: set[str], observed: Rows, meta: Row | None) -> None:
         """After the work: what was asked about, and what an interrupted run was at, is as observed."""
         for key in asked:
             if key in observed:
@@ -91,7 +93,7 @@ class Record:
     def is_recorded(self, extra: str) -> bool:
         return extra in self.rows or any(f"{kind}:{extra}" in self.rows for kind in ("directory", "file"))
 
-    def is_finished(self, request: dict) -> bool:
+    def is_finished(self, request: Row) -> bool:
         """True when this request took away the last thing."""
         deleting = bool(request.get("delete") or request.get("everything"))
         return deleting and self.is_empty() and self.before is not None
@@ -110,7 +112,7 @@ class Record:
             return self.is_empty() and not self.extras
         return all(now[name] == self.before.get(name) for name in now if name not in ("applied_at", "by"))
 
-    def as_json(self) -> dict:
+    def as_json(self) -> Row:
         return {
             "version": VERSION,
             "cluster": self.cluster,
@@ -141,7 +143,7 @@ class Record:
                 os.rmdir(folder)
 
 
-def other_records(record: Record) -> list:
+def other_records(record: Record) -> list[Record]:
     """The records of other clusters on this host."""
     pattern = os.path.join(os.path.dirname(os.path.dirname(record.path)), "*", os.path.basename(record.path))
     return [

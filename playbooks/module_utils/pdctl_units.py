@@ -9,13 +9,14 @@ import subprocess
 
 from ansible.module_utils.pdctl_difference import Problem, difference
 from ansible.module_utils.pdctl_files import run
-from ansible.module_utils.pdctl_observe_units import drop_ins, unit_states
+from ansible.module_utils.pdctl_observe_units import State, drop_ins, unit_states
+from ansible.module_utils.pdctl_rows import Row, Rows
 
 MADE_BY_SYSTEMD = (("/var/cache", "CacheDirectory"), ("/run", "RuntimeDirectory"))
 STOPPED = ("inactive", "failed")  # a masked one may still run: it is restarted
 
 
-def put_units(rows: list, have: dict, ours: set) -> None:
+def put_units(rows: list[Row], have: Rows, ours: set[str]) -> None:
     """Everything queued at once: systemd does the work in parallel, the wait for health comes after."""
     names = [row["name"] for row in rows]
     states = unit_states(names)
@@ -36,7 +37,7 @@ def put_units(rows: list, have: dict, ours: set) -> None:
     queue(rows, have)
 
 
-def queue(rows: list, have: dict) -> None:
+def queue(rows: list[Row], have: Rows) -> None:
     """Restart what runs in another form than wanted, start what does not run."""
     start = [row["name"] for row in rows if is_stopped(have.get(row["name"]))]
     restart = [
@@ -49,16 +50,16 @@ def queue(rows: list, have: dict) -> None:
         run(["systemctl", "restart", "--no-block", *restart], "restart")
 
 
-def is_stopped(have) -> bool:
+def is_stopped(have: Row | None) -> bool:
     return have is None or have["active"] in STOPPED
 
 
-def needs_restart(want: dict, have: dict) -> bool:
+def needs_restart(want: Row, have: Row) -> bool:
     differs = any(want[name] != have[name] for name in ("active", "revision"))
     return bool(differs or have["deviations"] or want.get("restart"))
 
 
-def unit_headline(want: dict, have) -> str:
+def unit_headline(want: Row, have: Row | None) -> str:
     name = want["name"]
     if have is None:
         return f"start {name}"
@@ -67,7 +68,7 @@ def unit_headline(want: dict, have) -> str:
     return f"{verb} {name}: {'; '.join(words)}"
 
 
-def remove_units(names: list) -> None:
+def remove_units(names: list[str]) -> None:
     """Stopped, disabled, their caches removed; the unit files go as file rows."""
     states = unit_states(names)
     known = [name for name in names if states.get(name, {}).get("LoadState") == "loaded"]
@@ -84,7 +85,7 @@ def remove_units(names: list) -> None:
     clean(known, states)
 
 
-def clean(names: list, states: dict) -> None:
+def clean(names: list[str], states: dict[str, State]) -> None:
     """What systemd made for these units (CacheDirectory=, RuntimeDirectory=), and empty parents of that."""
     caching = [name for name in names if states[name]["CacheDirectory"]]
     if caching:
@@ -99,7 +100,7 @@ def clean(names: list, states: dict) -> None:
                         parts.pop()
 
 
-def remove_drop_ins(paths: dict, ours: set) -> list:
+def remove_drop_ins(paths: dict[str, list[str]], ours: set[str]) -> list[str]:
     gone = [path for some in paths.values() for path in some if path not in ours]
     for path in gone:
         with contextlib.suppress(FileNotFoundError):
@@ -109,7 +110,7 @@ def remove_drop_ins(paths: dict, ours: set) -> list:
     return gone
 
 
-def _must_be_loaded(names: list) -> None:
+def _must_be_loaded(names: list[str]) -> None:
     bad = {name: state for name, state in unit_states(names).items() if state["LoadState"] != "loaded"}
     if bad:
         words = [f"{name} ({state['LoadState']})" for name, state in sorted(bad.items())]

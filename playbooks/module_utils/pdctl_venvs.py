@@ -13,13 +13,14 @@ import zipfile
 from ansible.module_utils.pdctl_difference import Problem
 from ansible.module_utils.pdctl_files import make_parents, remove_tree
 from ansible.module_utils.pdctl_observe_venvs import MARKER, scan
+from ansible.module_utils.pdctl_rows import Row
 
 NEW, OLD = ".new", ".old"
 BUILD = ".pdctl-build"  # beside the venvs, so that uv can hard-link from its cache instead of copying
 PYTHONS = "python"  # below the prefix: interpreters that uv fetched, which venvs go on using
 
 
-def put_venvs(rows: list, bundle: str) -> None:
+def put_venvs(rows: list[Row], bundle: str) -> None:
     for folder in sorted({os.path.dirname(row["path"]) for row in rows}):
         make_parents(os.path.join(folder, BUILD))
         build = os.path.join(folder, BUILD)
@@ -36,7 +37,7 @@ def put_venvs(rows: list, bundle: str) -> None:
             remove_tree(build)
 
 
-def put_venv(row: dict, bundle: str, uv: str) -> None:
+def put_venv(row: Row, bundle: str, uv: str) -> None:
     """The marker is written last, the old one stays until the new one is whole."""
     path, new, old = row["path"], row["path"] + NEW, row["path"] + OLD
     remove_tree(new)
@@ -52,7 +53,7 @@ def put_venv(row: dict, bundle: str, uv: str) -> None:
         remove_tree(old)
 
 
-def install(row: dict, bundle: str, uv: str, new: str) -> None:
+def install(row: Row, bundle: str, uv: str, new: str) -> None:
     """From the bundle an exact list, without resolving: what the lock names is what is installed.
 
     Byte code is compiled now: services cannot write into the environment, so each of their starts would.
@@ -73,7 +74,7 @@ def install(row: dict, bundle: str, uv: str, new: str) -> None:
         _uv(row, command, bundle)
 
 
-def write_marker(path: str, row: dict) -> None:
+def write_marker(path: str, row: Row) -> None:
     marker = {"digest": row["digest"], "python": row["python"], "manifest": scan(path)}
     with open(os.path.join(path, MARKER), "w", encoding="utf-8") as handle:
         json.dump(marker, handle)
@@ -97,7 +98,7 @@ def unpack_uv(bundle: str, build: str) -> str:
     return uv
 
 
-def wheel_paths(bundle: str, name: str) -> list:
+def wheel_paths(bundle: str, name: str) -> list[str]:
     return sorted(glob.glob(os.path.join(glob.escape(bundle), "**", f"{name}-*.whl"), recursive=True))
 
 
@@ -112,7 +113,7 @@ def clear_venv(path: str) -> None:
         remove_tree(name)
 
 
-def _uv(row: dict, command: list, bundle: str) -> None:
+def _uv(row: Row, command: list[str], bundle: str) -> None:
     build = os.path.dirname(command[0])
     environment = {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
