@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 from pathlib import Path
@@ -12,8 +13,9 @@ import pytest
 from pdctl.simulator.__main__ import main
 from pdctl.simulator.args import check_arguments, parse_arguments
 from pdctl.simulator.errors import StartError
+from pdctl.simulator.faults import Faults
 from pdctl.simulator.lmcache import LMCache, read_lmcache
-from pdctl.simulator.parameters import parse_parameters, version
+from pdctl.simulator.parameters import Parameters, parse_parameters, version
 from pdctl.simulator.transfer import Transfer, parse_transfer
 
 CHUNK_BYTES = 73_728 * 256  # gpt-oss-120b at one rank
@@ -216,3 +218,9 @@ def test_wrong_parameters_end_with_code_1(text: str, caplog: pytest.LogCaptureFi
 
 def test_versions_compare_as_numbers() -> None:
     assert version("0.3.10.post1") == (0, 3, 10) < version("0.4.3") < version("0.32.0+cpu")
+
+
+def test_the_page_names_every_parameter_and_every_fault() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text()
+    for entry in (*dataclasses.fields(Parameters), *dataclasses.fields(Faults)):
+        assert f"`{entry.name}" in page, entry.name
