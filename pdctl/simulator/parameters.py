@@ -74,9 +74,9 @@ def _checked(key: str, value: Any) -> Any:
     elif key == "faults":
         if not isinstance(value, dict):
             raise StartError(f"PDCTL_SIMULATOR: faults must be an object, got {value!r}")
-    elif key == "allow_faults":
+    elif isinstance(getattr(Parameters, key, None), bool):  # the default says that it is a switch
         if not isinstance(value, bool):
-            raise StartError(f"PDCTL_SIMULATOR: allow_faults must be true or false, got {value!r}")
+            raise StartError(f"PDCTL_SIMULATOR: {key} must be true or false, got {value!r}")
     elif isinstance(value, bool) or not isinstance(value, int if key in _WHOLE else (int, float)):
         raise StartError(
             f"PDCTL_SIMULATOR: {key} must be a {'whole ' * (key in _WHOLE)}number, got {value!r}"
