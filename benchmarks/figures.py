@@ -104,8 +104,8 @@ def sample_table(samples: Sequence[Sample], hosts_idle: float) -> str:
 def ratio_table(found: Sequence[Ratio]) -> str:
     """A Markdown table: each target, what was measured, and plainly whether it is met."""
     lines = [
-        "| wall time of | divided by | median (min to max) | target | |",
-        "| --- | --- | ---: | ---: | --- |",
+        "| peer | divided by | wall, median (min to max) | target | | CPU, median |",
+        "| --- | --- | ---: | ---: | --- | ---: |",
     ]
     for ratio in found:
         verdict = "met" if ratio.met else "MISSED"

@@ -51,6 +51,13 @@ def test_a_round_in_which_a_run_failed_counts_for_no_ratio() -> None:
     assert ratios(samples, [Target("peer", "nobody", 15)], 0.0) == []
 
 
+def test_every_line_of_a_table_has_as_many_columns_as_its_head() -> None:
+    samples = [sample("peer", 1, 30.0), sample("ours", 1, 2.0), sample("bad", 1, 1.0, "exit status 1")]
+    tables = (sample_table(samples, 0.0), ratio_table(ratios(samples, [Target("peer", "ours", 15)], 0.0)))
+    for table in tables:
+        assert len({line.count("|") for line in table.splitlines()}) == 1
+
+
 def test_a_target_is_met_at_its_very_value_and_a_miss_is_said_plainly() -> None:
     samples = [sample("peer", 1, 30.0), sample("ours", 1, 2.0)]
     met, missed = ratios(samples, [Target("peer", "ours", 15), Target("peer", "ours", 15.01)], 0.0)
