@@ -234,5 +234,5 @@ def _simulator(topology: Topology) -> dict[str, str]:
     timing = topology.spec.engine.simulator.model_dump()
     if topology.kv is not None:
         timing["bytes_per_token"] = topology.kv.bytes_per_token
-    timing["lmcache_version"] = topology.pins["lmcache"]
+    timing |= {"lmcache_version": topology.pins["lmcache"], "vllm_version": topology.pins["vllm"]}
     return {"PDCTL_SIMULATOR": json.dumps(timing, sort_keys=True)}

@@ -22,7 +22,7 @@ def _config(topology: Topology) -> dict[str, Any]:
         "cluster": topology.cluster,
         "mode": serving.mode,
         "model": topology.served_name,
-        "listen": {"host": place.address, "port": place.http},
+        "listen": {"host": _front_address(topology), "port": place.http},
         "metrics": {"host": place.address, "port": place.metrics},
     }
     if serving.mode == "aggregated":
@@ -33,6 +33,12 @@ def _config(topology: Topology) -> dict[str, Any]:
         "decoders": [_decoder(topology, i) for i in topology.of(Role.DECODER)],
     }
     return found | (_lmcache(topology) if serving.connector == "lmcache" else {"chat": True})
+
+
+def _front_address(topology: Topology) -> str:
+    """Clients come over the public address where the hosts have a private network of their own."""
+    host = topology.hosts[topology.proxy.host]
+    return host.private if host.private == host.address else "0.0.0.0"
 
 
 def _lmcache(topology: Topology) -> dict[str, Any]:

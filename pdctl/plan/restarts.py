@@ -31,10 +31,14 @@ def restarts(
 def stale_peers(topology: Topology) -> bool:
     """Whether prefillers keep a decoder's old addresses for ever, so that they must restart after it.
 
-    The engine simulator plays the pinned LMCache, its peers included.
+    The engine simulator does so only when it is told to.
     """
-    lmcache = topology.spec.serving.connector == "lmcache" and topology.spec.serving.mode == "disaggregated"
-    return lmcache and at_least(versions.STALE_PEERS_UNTIL, topology.pins["lmcache"])
+    spec = topology.spec
+    if spec.serving.mode != "disaggregated" or spec.serving.connector != "lmcache":
+        return False
+    if spec.engine.kind == "simulator":
+        return spec.engine.simulator.stale_peers
+    return at_least(versions.STALE_PEERS_UNTIL, topology.pins["lmcache"])
 
 
 def _units(state: State) -> Iterator[tuple[Key, Unit]]:

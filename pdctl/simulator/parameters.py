@@ -24,6 +24,7 @@ class Parameters:
     kv_cache_tokens: int = 1_048_576
     eos_every: int = 256  # one generated token in so many ends the text
     start_s: float = 0.0
+    stale_peers: bool = False  # true: a receiver's agent is asked for once for ever, as LMCache does
     handshake_timeout_s: float = 5.0  # vLLM 0.11.0 nixl_connector.py: RCVTIMEO of the side channel
     vllm_version: str = "0.32.0"
     lmcache_version: str = "0.5.6"

@@ -30,7 +30,7 @@ class Sender:
     def __init__(self, config: LMCache, runtime: Runtime) -> None:
         self._config = config
         self._runtime = runtime
-        self._peers: dict[tuple[str, int], str] = {}  # never dropped, as in 0.3.10 to 0.5.6
+        self._peers: dict[tuple[str, int], str] = {}  # LMCache 0.3.10 to 0.5.6 never drops one
         self._notify: list[zmq.asyncio.Socket] = []
 
     @property
@@ -136,8 +136,8 @@ class Sender:
             await self._notify[rank].send(wire.pack({"type": "ProxyNotif", "req_id": str(spec["req_id"])}))
 
     async def _handshake(self, host: str, port: int) -> str:
-        """The receiver's agent, asked once for ever; without a time limit, as the real one."""
-        if (host, port) not in self._peers:
+        """The receiver's agent; with `stale_peers` asked for once. Without a time limit, as the real one."""
+        if not self._runtime.parameters.stale_peers or (host, port) not in self._peers:
             answer = await wire.ask(self._runtime.context, host, port, {"type": "NixlInitRequest"})
             self._peers[host, port] = str(answer["agent"])
         return self._peers[host, port]

@@ -127,6 +127,9 @@ class SimulatorTiming(Section):
     itl_ms: float = Field(5.0, ge=0, description="Time per output token, alone.")
     kv_gib_per_s: float = Field(10.0, gt=0, description="KV transfer speed.")
     start_s: float = Field(0.0, ge=0, description="Pretended load time.")
+    stale_peers: bool = Field(
+        False, description="Play LMCache's habit of never renewing a decoder's addresses."
+    )
 
 
 class Engine(Section):

@@ -18,8 +18,10 @@ VERSION = r"(?=.*[0-9])[A-Za-z0-9][A-Za-z0-9.+:~_-]{0,79}"
 PACKAGE = r"[a-z0-9][a-z0-9+.-]*[a-z0-9]"
 # Hugging Face repository ids: one or two parts.
 MODEL_ID = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,95}(/[A-Za-z0-9_][A-Za-z0-9_.-]{0,95})?"
-# What breaks a line or a unit file: control characters but the tab, Unicode's line ends, lone surrogates.
-CONTROL = "[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
+# What breaks a line or a unit file: control characters but the tab, Unicode's line ends, lone surrogates, and
+# noncharacters, for which systemd 252 refuses the whole unit as not UTF-8 clean.
+NONCHARACTERS = "".join(chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF))
+CONTROL = f"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufdd0-\ufdef{NONCHARACTERS}]"
 LONGEST = 32768  # bytes; far below the kernel's 128 KiB for one argument (MAX_ARG_STRLEN)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+
 from pdctl.errors import ErrorGroup, SpecError
 from pdctl.knowledge.stacks import STACKS
 from pdctl.knowledge.versions import DEFAULT_PINS
@@ -24,7 +26,9 @@ def resolve(cluster: Cluster) -> Topology:
     instances, more = _instances(cluster, pins, hosts, placed)
     proxy = _proxy(cluster, hosts)
     kv, kv_errors = _kv(cluster)
-    errors += more + conflicts(instances, proxy) + kv_errors
+    errors += (
+        more + conflicts(instances, proxy) + kv_errors + _numeric_peers(cluster, hosts) + _unsplit(cluster)
+    )
     if errors:
         raise ErrorGroup(f"{len(errors)} error{'s' if len(errors) > 1 else ''}", errors)
     return Topology(
@@ -86,6 +90,46 @@ def _proxy(cluster: Cluster, hosts: dict[str, Peer]) -> ProxyPlace:
         metrics=asked.ports.metrics,
         notification=asked.ports.notification if lmcache else None,
     )
+
+
+def _numeric_peers(cluster: Cluster, hosts: dict[str, Peer]) -> list[SpecError]:
+    """Peers are told by number: Debian and Ubuntu map a host's own name to 127.0.1.1, for nobody else."""
+    if len(hosts) == 1:
+        return []
+    return [
+        SpecError(
+            f"{peer.name} has no IP address for its peers: `{peer.private}` is a name",
+            where=f"hosts.{index}",
+            hint="give `private_address` (or `address`) as an IP address",
+        )
+        for index, peer in enumerate(hosts.values())
+        if not _is_number(peer.private)
+    ]
+
+
+def _unsplit(cluster: Cluster) -> list[SpecError]:
+    """Prefillers with TP > 1 take one request at a time: LMCache sends split prompts again from the start."""
+    pool, serving = cluster.serving.prefillers, cluster.serving
+    if pool is None or pool.tensor_parallel == 1 or serving.connector != "lmcache":
+        return []
+    if pool.max_num_seqs in (None, 1):
+        return []
+    return [
+        SpecError(
+            f"prefillers with tensor_parallel {pool.tensor_parallel} and lmcache must have max_num_seqs 1,"
+            f" not {pool.max_num_seqs}",
+            where="serving.prefillers.max_num_seqs",
+            hint="leave it out, use tensor_parallel 1, or use `connector: nixl`",
+        )
+    ]
+
+
+def _is_number(address: str) -> bool:
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return True
 
 
 def _kv(cluster: Cluster) -> tuple[Kv | None, list[SpecError]]:

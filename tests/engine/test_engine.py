@@ -51,7 +51,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     bundle = default_folder()
     collect(["engine-cpu", "proxy"], bundle, progress=print)
     folder = tmp_path_factory.mktemp("site")
-    with lab_hosts(2, tmp_path_factory, binds=[Bind(bundle, Path("/opt/pdctl/bundle"))]) as lab:
+    with lab_hosts(2, tmp_path_factory, binds=[Bind(str(bundle), "/opt/pdctl/bundle")]) as lab:
         for name, example in (("cluster.yaml", "lab"), ("aggregated.yaml", "lab-aggregated")):
             text = spec_path(example).read_text()
             (folder / name).write_text(text.replace(".pdctl/lab/ssh_config", str(lab.ssh_config)))

@@ -73,9 +73,14 @@ def test_without_stale_peers_only_the_decoder_restarts() -> None:
     assert [r.instance for r in done.restarts] == ["decoder-0"]
 
 
-def test_the_simulator_is_treated_as_the_lmcache_it_plays() -> None:
-    done = plan(simulated(), files_and_units("r2"), files_and_units())
-    assert [r.instance for r in done.restarts] == ["decoder-0", "prefiller-0"]
+@pytest.mark.parametrize(
+    ("stale", "restarted"), [(False, ["decoder-0"]), (True, ["decoder-0", "prefiller-0"])]
+)
+def test_the_simulator_keeps_stale_peers_only_when_told_to(stale: bool, restarted: list[str]) -> None:
+    engine = {"kind": "simulator", "simulator": {"stale_peers": stale}}
+    topology = resolve(cluster(hosts=hosts(1), engine=engine, serving=serving(1, 1, 1)))
+    done = plan(topology, files_and_units("r2"), files_and_units())
+    assert [r.instance for r in done.restarts] == restarted
 
 
 @pytest.mark.parametrize("active", ["inactive", "failed", "activating/auto-restart"])

@@ -135,8 +135,17 @@ def test_a_decoder_that_is_not_there_leaves_one_transfer_waiting_and_no_other(on
     one_rank.generate(prompt(20), request_id="to the decoder")
 
 
-def test_after_a_decoder_restart_the_prefiller_must_be_restarted_too(pair: Start) -> None:
+def test_after_a_decoder_restart_the_next_prompt_is_moved_as_before(pair: Start) -> None:
     pd = pair()
+    pd.generate(prompt(20))
+    pd.decoder.stop()
+    pd.decoder = pd.spawn_decoder()
+    until(pd.decoder.ready)
+    pd.generate(prompt(20, 1))
+
+
+def test_with_stale_peers_the_prefiller_must_be_restarted_after_its_decoder(pair: Start) -> None:
+    pd = pair(parameters={"stale_peers": True})
     pd.generate(prompt(20))
     pd.decoder.stop()
     pd.decoder = pd.spawn_decoder()

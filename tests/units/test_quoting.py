@@ -89,9 +89,6 @@ def test_what_could_begin_another_line_is_refused_by_the_spec(field: str, text: 
     assert "one line of text" in str(caught.value)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the spec still takes noncharacters, and systemd refuses the whole unit"
-)
 @pytest.mark.parametrize("text", ["\ufffe", "a\ufdd0", "\U0001ffff"])
 def test_noncharacters_are_refused_by_the_spec(text: str) -> None:
     with pytest.raises(ValidationError):
