@@ -56,7 +56,10 @@ def described(resource: Resource) -> dict[str, object]:
     if isinstance(resource, Unit):
         row |= {"argv": list(resource.argv), "health_url": resource.health_url, "revision": "<revision>"}
     if isinstance(resource, Venv):
-        row |= {"digest": "<digest>", "packages": [line.split()[0].split("+")[0] for line in resource.requirements]}
+        row |= {
+            "digest": "<digest>",
+            "packages": [line.split()[0].split("+")[0] for line in resource.requirements],
+        }
     return row
 
 

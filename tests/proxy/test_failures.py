@@ -234,4 +234,4 @@ async def test_the_last_step_of_a_cut_prefill_is_waited_for_no_longer_than_the_n
         assert (await c.complete([1, 2, 3], max_tokens=3)).status == 502
         began = asyncio.get_running_loop().time()
         await until(lambda: not c.left_behind())
-        assert asyncio.get_running_loop().time() - began < 1
+        assert asyncio.get_running_loop().time() - began < 10
