@@ -27,7 +27,8 @@ def put_user(row: Row, have: Row | None) -> None:
     """A system user and its group of the same name, without a login shell; its home is not made."""
     name, home = row["name"], row["home"]
     if have:
-        command = ["usermod", "--home", home, name]
+        # Without a prefix usermod refuses while any process of the user runs (shadow 4.8 to 4.13, user_busy).
+        command = ["usermod", "--prefix", "/.", "--home", home, name]
     else:
         command = ["useradd", "--system", "--home-dir", home, "--no-create-home", "--shell", NOLOGIN]
         command += ["--gid", name] if _group_exists(name) else ["--user-group"]

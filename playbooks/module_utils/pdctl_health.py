@@ -77,7 +77,9 @@ class Wait:
         restarts = int(state["NRestarts"] or 0)
         self.restarts = restarts if self.restarts < 0 else self.restarts
         if restarts - self.restarts > RESTARTS_ALLOWED:
-            raise self.unhealthy(f"it ended {restarts - self.restarts} times after its start")
+            raise self.unhealthy(
+                f"it ended again and again after its start ({restarts - self.restarts} times)"
+            )
 
     def serves(self, state: dict[str, str], answers: dict[str, str], elapsed: float) -> bool:
         if self.url:

@@ -161,7 +161,8 @@ def snapshot(lab: Lab, host: str) -> list[str]:
         lab,
         host,
         f"find {trees} -xdev \\( -path /var/lib/systemd -o -path /var/cache/apt -o -path /var/lib/apt "
-        r"-o -path /var/lib/dpkg -o -path /var/lib/private \) -prune -o -printf '%p %u %g %m %l\n' | sort -u; "
+        r"-o -path /var/lib/dpkg -o -path /var/lib/private \) -prune -o -printf '%p %u %g %m %l\n' "
+        "| sort -u; "
         "cat /etc/passwd /etc/group /etc/shadow; dpkg-query -W -f '${Package} ${Version} ${Status}\\n'; "
         "systemctl list-units --all --no-legend 'pdctl-*'; systemctl --failed --no-legend; "
         "find /run -maxdepth 1 -name 'pdctl*'",

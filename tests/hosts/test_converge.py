@@ -1,161 +1,27 @@
-"""The playbooks on real hosts: all of it put, drift repaired and nothing else touched, all of it gone."""
+"""The playbooks on real hosts: all of it put, drift repaired and nothing else touched."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from pdctl.lab import Lab
-from tests.hosts.plays import (
-    BASE,
-    CLUSTER,
-    Run,
-    directory,
-    file,
-    inside,
-    inventory_of,
-    play,
-    request,
-    snapshot,
-    start,
-    user,
-    web_unit,
-)
-from tests.labs import lab_hosts
+from tests.hosts.cluster import CONFIG, SECRETS, TOKEN, VENV, Cluster, cluster_on_hosts, main_pids, unit_name
+from tests.hosts.plays import BASE, inventory_of
 
 pytestmark = pytest.mark.hosts
 
-CONFIG = f"/etc/pdctl/{CLUSTER}"
-VENV = "/opt/pdctl/venvs/web-d1"
-SECRETS = f"{CONFIG}/secrets.env"
-TOKEN = "hf_TESTTOKEN_abc123"
-REQUIREMENTS = ("idna==3.10",)
-INSTALLER = "uv==0.13.9"
-UNITS = {
-    "h1": {"decoder": {"decoder-0": 7200, "decoder-1": 7201}},
-    "h2": {"prefiller": {"prefiller-0": 7100}, "proxy": {"proxy": 9100}},
-}
-DESTROY = {
-    "h1": {
-        "pdctl_decoder": request(delete=[f"unit:pdctl-{CLUSTER}-decoder-{i}.service" for i in (0, 1)]),
-        "pdctl_delete": request(everything=True),
-    },
-    "h2": {
-        "pdctl_prefiller": request(delete=[f"unit:pdctl-{CLUSTER}-prefiller-0.service"]),
-        "pdctl_delete": request(everything=True),
-    },
-}
-
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """uv and one small pure wheel, as the bundle would hold them."""
-    folder = tmp_path_factory.mktemp("bundle")
-    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", folder / "wheels"]
-    subprocess.run([*command, INSTALLER, *REQUIREMENTS], check=True, capture_output=True)
-    return folder
-
-
-@dataclass
-class Cluster:
-    """The two hosts and what they are asked for. `asked` is what they are known to hold, None when unknown."""
-
-    lab: Lab
-    bundle: Path
-    before: dict[str, list[str]]
-    asked: dict[str, Any] | None = None
-
-    def apply(self, *words: str, token: str = "PDCTL_TEST_TOKEN", **changed: Any) -> Run:
-        self.asked = None
-        run = play(self.lab, "apply", self.variables(**changed), env={token: TOKEN}, words=words or ("-v",))
-        self.asked = changed if run.status == 0 else None
-        return run
-
-    def inside(self, script: str, host: str = "h1") -> str:
-        self.asked = None
-        return inside(self.lab, host, script)
-
-    def changes(self) -> list[str]:
-        """How the hosts differ from what they were before pdctl came."""
-        now = {host: snapshot(self.lab, host) for host in UNITS}
-        pairs = [(host, set(self.before[host]), set(now[host])) for host in UNITS]
-        return [f"{host}: {line}" for host, was, is_ in pairs for line in sorted(was ^ is_)]
-
-    def destroy(self) -> Run:
-        self.asked = None
-        return play(self.lab, "destroy", DESTROY)
-
-    def variables(self, **changed: Any) -> dict[str, dict[str, Any]]:
-        hosts: dict[str, dict[str, Any]] = {}
-        for host, roles in UNITS.items():
-            put = [
-                user(),
-                directory("/etc/pdctl"),
-                directory(CONFIG, group="pdctl", mode="0750"),
-                file(f"{CONFIG}/engine.yaml", "text: '{{ 7 * 7 }}'\n", group="pdctl"),
-                file(SECRETS, "", secret=True, mode="0600", content=None, digest=""),
-                *changed.get("more", ()),
-                venv_row(self.bundle),
-            ]
-            requests = {}
-            for role, instances in roles.items():
-                pairs = [web_unit(name, port, **changed.get(name, {})) for name, port in instances.items()]
-                put += [unit_file for unit_file, _ in pairs]
-                requests[f"pdctl_{role}"] = request(units=[unit for _, unit in pairs])
-            present = self.lab.exec(host, ["ls", "/opt/pdctl/bundle/wheels"]).stdout.split()
-            wheels = [wheel.name for wheel in self.bundle.glob("wheels/*")]
-            hosts[host] = {
-                "pdctl_put": request(put=put),
-                "pdctl_secrets": {SECRETS: {"HF_TOKEN": "env:PDCTL_TEST_TOKEN"}},
-                "pdctl_wheels": [f"wheels/{name}" for name in wheels if name not in present],
-                "pdctl_bundle_src": str(self.bundle),
-                **requests,
-            }
-        return hosts
-
-
-@pytest.fixture(scope="module")
-def hosts(tmp_path_factory: pytest.TempPathFactory, bundle: Path) -> Iterator[Cluster]:
-    with lab_hosts(2, tmp_path_factory) as lab:
-        yield Cluster(lab, bundle, {host: snapshot(lab, host) for host in UNITS})
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with cluster_on_hosts(tmp_path_factory) as hosts:
+        yield hosts
 
 
 @pytest.fixture
 def cluster(hosts: Cluster) -> Cluster:
-    """Both hosts are as they are asked to be when the test begins."""
-    if hosts.asked != {}:
-        run = hosts.apply()
-        assert run.status == 0, run.output
-    return hosts
-
-
-def venv_row(bundle: Path) -> dict[str, Any]:
-    lines, wheels = [], []
-    for requirement in REQUIREMENTS:
-        wheel = next(bundle.glob(f"wheels/{requirement.split('==')[0]}-*.whl"))
-        lines.append(f"{requirement} --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}")
-        wheels.append(f"wheels/{wheel.name}")
-    row = {"kind": "venv", "path": VENV, "digest": "d1", "python": "3.11", "damage": []}
-    return {**row, "requirements": lines, "wheels": wheels}
-
-
-def main_pids(cluster: Cluster, host: str = "h1") -> dict[str, str]:
-    text = inside(cluster.lab, host, "systemctl show --property Id,MainPID 'pdctl-*'")
-    blocks = (dict(line.split("=", 1) for line in block.splitlines()) for block in text.strip().split("\n\n"))
-    return {block["Id"]: block["MainPID"] for block in blocks}
-
-
-def unit_name(instance: str) -> str:
-    return f"pdctl-{CLUSTER}-{instance}.service"
+    return hosts.ready()
 
 
 def test_the_second_apply_changes_nothing_and_touches_no_process(cluster: Cluster) -> None:
@@ -218,8 +84,8 @@ DRIFT = {
         {"decoder-0"},
     ),
     "another environment": (
-        f"mkdir /etc/systemd/system/{unit_name('decoder-0')}.d; "
-        f"printf '[Service]\\nEnvironment=DEBUG=1\\n' > /etc/systemd/system/{unit_name('decoder-0')}.d/x.conf; "
+        f"cd /etc/systemd/system; mkdir {unit_name('decoder-0')}.d; "
+        f"printf '[Service]\\nEnvironment=DEBUG=1\\n' > {unit_name('decoder-0')}.d/x.conf; "
         f"systemctl daemon-reload; systemctl restart {unit_name('decoder-0')}",
         [
             f"restart {unit_name('decoder-0')}: environment: DEBUG added; "
@@ -291,109 +157,3 @@ def test_a_restart_ordered_by_the_plan_is_carried_out(cluster: Cluster) -> None:
     run = cluster.apply(**{"prefiller-0": {"restart": True}})
     assert run.did("h2") == [f"restart {unit_name('prefiller-0')}: what it works with was restarted"]
     assert main_pids(cluster, "h2")[unit_name("prefiller-0")] != pids[unit_name("prefiller-0")]
-
-
-def test_an_engine_that_dies_stops_the_roles_after_it_and_shows_its_journal(cluster: Cluster) -> None:
-    pids = main_pids(cluster, "h2")
-    argv = ["/usr/bin/python3", "-c", 'print("cannot open model"); raise SystemExit(3)']
-    broken = {"argv": argv, "revision": "r3"}
-    run = cluster.apply(**{"decoder-0": broken, "prefiller-0": {"revision": "r3"}})
-    failure = run.failure("h1")
-    assert run.status != 0
-    assert failure["msg"] == f"{unit_name('decoder-0')}: it has ended (failed, result exit-code)"
-    assert "cannot open model" in failure["journal"][unit_name("decoder-0")]
-    assert main_pids(cluster, "h2") == pids
-
-
-def test_an_engine_that_dies_again_and_again_is_not_waited_for(cluster: Cluster) -> None:
-    argv = ["/usr/bin/python3", "-c", "raise SystemExit(3)"]
-    broken = {"argv": argv, "revision": "r4", "restart_policy": "on-failure", "health_s": 300}
-    begun = time.monotonic()
-    run = cluster.apply(**{"decoder-0": broken})
-    assert run.failure("h1")["msg"] == f"{unit_name('decoder-0')}: it ended 3 times after its start"
-    assert time.monotonic() - begun < 30
-
-
-def test_an_engine_that_never_answers_is_given_up_after_its_time(cluster: Cluster) -> None:
-    argv = ["/usr/bin/python3", "-c", "import time; time.sleep(600)"]
-    run = cluster.apply(**{"decoder-0": {"argv": argv, "revision": "r5", "health_s": 2}})
-    message = run.failure("h1")["msg"]
-    assert f"{unit_name('decoder-0')}: not healthy within 2 s: http://127.0.0.1:7200/ does not" in message
-
-
-FULL = {
-    CONFIG: ("16k", f"{CONFIG}/large was not written: No space left on device; what was there"),
-    "/opt/pdctl/venvs": ("8m", "Python environments in /opt/pdctl/venvs: No space left on device"),
-    f"/var/lib/pdctl/{CLUSTER}": ("4k", f"{BASE['record']} was not written: No space left on device"),
-}
-
-
-@pytest.mark.parametrize("folder", sorted(FULL))
-def test_a_full_disk_is_told_nothing_is_half_done_and_the_next_run_converges(
-    cluster: Cluster, folder: str
-) -> None:
-    size, message = FULL[folder]
-    large = file(f"{CONFIG}/large", "x" * 100_000)
-    cluster.inside(
-        f"rm -f {CONFIG}/large; rm -rf {VENV}; mount -t tmpfs -o size={size},mode=755 tmpfs {folder}; "
-        f"test {size} != 4k || head -c 4096 /dev/zero > {folder}/filler"
-    )
-    run = cluster.apply(more=[large])
-    left = cluster.inside(f"ls -A {folder}; umount {folder}")
-    assert run.status != 0 and message in run.failure("h1")["msg"], run.output
-    assert "large" not in left and "pdctl" not in left and "web" not in left
-    assert cluster.apply(more=[large]).status == 0
-    assert cluster.inside(f"wc -c < {CONFIG}/large; ls -A /opt/pdctl/venvs").split() == ["100000", "web-d1"]
-
-
-KILL_WHILE_BUILDING = """
-import os, time
-deadline = time.monotonic() + 60
-while time.monotonic() < deadline:
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            if "/.pdctl-build/uv" in os.readlink(f"/proc/{pid}/exe"):
-                parent = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[1]
-                os.kill(int(parent), 9)
-                os.kill(int(pid), 9)
-                print("killed")
-                raise SystemExit
-        except OSError:
-            pass
-raise SystemExit("no build was seen")
-"""
-
-
-def kill_while_building(cluster: Cluster) -> None:
-    """The module and its installer vanish, as when a host loses power."""
-    cluster.inside(f"rm -r {VENV}")
-    running = start(cluster.lab, "apply", cluster.variables(), env={"PDCTL_TEST_TOKEN": TOKEN})
-    assert cluster.inside(f"python3 -c '{KILL_WHILE_BUILDING}'") == "killed\n"
-    output, _ = running.communicate(timeout=60)
-    assert running.returncode != 0, output
-    assert json.loads(cluster.inside(f"cat {BASE['record']}"))["pending"] != []
-    assert ".pdctl-build" in cluster.inside("ls -A /opt/pdctl/venvs")
-
-
-def test_after_a_kill_midway_the_next_run_converges(cluster: Cluster) -> None:
-    kill_while_building(cluster)
-    run = cluster.apply()
-    assert run.status == 0 and run.did("h1") == [f"create venv {VENV}"], run.output
-    assert cluster.inside("ls -A /opt/pdctl/venvs") == "web-d1\n"
-    assert cluster.apply().did("h1") == []
-
-
-def test_after_a_kill_midway_destroy_leaves_nothing(cluster: Cluster) -> None:
-    kill_while_building(cluster)
-    run = cluster.destroy()
-    assert run.status == 0, run.output
-    assert cluster.changes() == []
-
-
-def test_destroy_leaves_the_hosts_as_they_were(cluster: Cluster) -> None:
-    assert len(cluster.changes()) > 20
-    run = cluster.destroy()
-    assert run.status == 0, run.output
-    assert cluster.changes() == []
-    again = cluster.destroy()
-    assert again.status == 0 and again.did("h1") == again.did("h2") == []
