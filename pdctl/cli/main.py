@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from typing import Annotated, NoReturn
 
 import typer
@@ -78,6 +77,8 @@ def _show(error: PdctlError) -> int:
 
 
 def _bug(error: Exception) -> int:
+    import traceback
+
     if "--debug" in sys.argv:
         traceback.print_exc()
         return 1
