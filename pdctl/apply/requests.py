@@ -142,7 +142,7 @@ def _missing(rows: Iterable[Mapping[str, Any]], supply: Supply, present: Mapping
     """Bundle files these rows need and the host lacks, or holds in another size."""
     needed: set[str] = set()
     for row in rows:
-        if row["kind"] == "venv" and row["wheels"]:
+        if row["kind"] == "venv":
             needed |= {supply.wheels[name] for name in row["wheels"]} | {supply.installer}
         elif row["kind"] == "file" and row["source"]:
             needed.add(row["source"])

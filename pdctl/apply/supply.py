@@ -18,13 +18,15 @@ def supply_for(plan: Plan, desired: State, folder: Path | None, progress: Callab
     """
     wanted = [desired[c.key] for c in plan.changes if c.action in (Action.CREATE, Action.UPDATE)]
     where = folder or default_folder()
-    names = sorted({_runtime(r) for r in wanted if isinstance(r, Venv) and r.wheels})
-    extra = any(isinstance(r, Package) and r.deb for r in wanted) or any(
+    venvs = [r for r in wanted if isinstance(r, Venv)]
+    names = {_runtime(venv) for venv in venvs if venv.wheels}
+    if any(isinstance(r, Package) and r.deb for r in wanted) or any(
         isinstance(r, File) and r.source for r in wanted
-    )
-    if not names and not extra:
+    ):
+        names.add("engine-cpu")  # the only runtime that brings packages and a model
+    if not names and not venvs:
         return Supply({}, {}, {}, str(where))
-    return as_supply(collect(names or ["engine-cpu"], where, progress=progress), where)
+    return as_supply(collect(sorted(names), where, progress=progress), where)
 
 
 def as_supply(bundle: Bundle, where: Path) -> Supply:

@@ -1,0 +1,99 @@
+"""What the playbooks are told: only what the plan says, and what each host lacks."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pdctl.apply.removal import removal_variables
+from pdctl.apply.requests import Meta, Order, Supply, groups, host_variables
+from pdctl.plan import make_plan
+from pdctl.state import State, Venv
+from tests.examples import desired, topology
+
+META = Meta("2026-01-01T00:00:00+00:00", "me@here", "0.1.0", "abc")
+
+
+def supply(state: State) -> Supply:
+    wheels = {name: f"wheels/{name}.whl" for r in state.values() if isinstance(r, Venv) for name in r.wheels}
+    wheels |= {"uv==1.0": "wheels/uv.whl"}
+    debs = {"libnuma1": "debs/libnuma1.deb"}
+    sizes = dict.fromkeys([*wheels.values(), *debs.values()], 10)
+    models = {f"models/tiny/{n}": 10 for n in ("config.json", "generation_config.json", "model.safetensors")}
+    models |= {f"models/tiny/{n}": 10 for n in ("tokenizer.json", "tokenizer_config.json")}
+    return Supply(wheels, debs, sizes | models, "/bundle")
+
+
+def order(
+    name: str, present: dict[str, dict[str, int]] | None = None, observed: State | None = None
+) -> Order:
+    state = desired(name)
+    plan = make_plan(topology(name), state, observed or {}, {})
+    return Order(plan, state, observed or {}, META, supply(state), present or {}, Path("/spec"))
+
+
+def decoded(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(base64.b64decode(text))
+    return found
+
+
+def test_each_host_gets_its_own_rows_in_the_order_they_need_each_other() -> None:
+    variables = host_variables(order("lab"))
+    put = decoded(variables["h2"]["pdctl_put"])
+    kinds = [row["kind"] for row in put["put"]]
+    assert kinds == sorted(kinds, key=["user", "directory", "file", "package", "venv"].index)
+    assert put["record"] == "/var/lib/pdctl/demo/record.json" and put["meta"]["by"] == "me@here"
+    [unit] = decoded(variables["h2"]["pdctl_decoder"])["units"]
+    assert unit["name"] == "pdctl-demo-decoder-0.service" and "pdctl_prefiller" not in variables["h2"]
+
+
+def test_groups_name_the_hosts_with_work_in_a_step() -> None:
+    asked = order("lab")
+    found = groups(host_variables(asked), asked.plan)
+    assert found == {
+        "pdctl_put": ["h1", "h2"],
+        "pdctl_decoder": ["h2"],
+        "pdctl_prefiller": ["h1"],
+        "pdctl_proxy": ["h1"],
+    }
+
+
+def test_only_files_that_a_host_lacks_are_sent() -> None:
+    everything = host_variables(order("lab"))["h2"]["pdctl_wheels"]
+    assert "wheels/uv.whl" in everything and "debs/libnuma1.deb" in everything
+    present = {"h2": dict.fromkeys(everything, 10)}
+    assert host_variables(order("lab", present))["h2"]["pdctl_wheels"] == []
+    present["h2"]["wheels/uv.whl"] = 9
+    assert host_variables(order("lab", present))["h2"]["pdctl_wheels"] == ["wheels/uv.whl"]
+
+
+def test_a_runtime_without_a_bundle_still_needs_the_installer() -> None:
+    sent = host_variables(order("hgx-h100-article"))["gpu01"]["pdctl_wheels"]
+    assert "wheels/uv.whl" in sent
+
+
+@pytest.mark.parametrize("name", ["lab", "hgx-h100-article"])
+def test_no_plain_text_of_a_request_can_be_read_as_a_template(name: str) -> None:
+    for per_host in host_variables(order(name)).values():
+        assert all("{" not in v for k, v in per_host.items() if k.startswith("pdctl_") and isinstance(v, str))
+
+
+def test_removal_takes_the_proxy_first_and_then_everything_recorded() -> None:
+    state = desired("lab")
+    asked = Order(
+        make_plan(topology("lab"), {}, state, state),
+        {},
+        state,
+        META,
+        Supply({}, {}, {}, ""),
+        {},
+        Path("/spec"),
+    )
+    variables = removal_variables(asked)
+    assert decoded(variables["h1"]["pdctl_proxy"])["delete"] == ["unit:pdctl-demo-proxy.service"]
+    assert decoded(variables["h2"]["pdctl_decoder"])["delete"] == ["unit:pdctl-demo-decoder-0.service"]
+    assert decoded(variables["h1"]["pdctl_delete"])["everything"] is True
