@@ -43,6 +43,8 @@ def follow(progress: Progress) -> Callable[[Event], None]:
             progress.step(event.task)
         elif event.kind == "started":
             progress.begin(event.host, event.task)
+        elif event.kind == "skipped":
+            progress.skipped(event.host)
         elif event.kind in ("ok", "failed", "unreachable"):
             progress.done(event.host, event.kind, [*event.data.get("did", ()), *event.msg.splitlines()])
         elif event.kind == "notice":

@@ -97,7 +97,9 @@ def _versions(topology: Topology, doors: Doors) -> dict[str, str]:
     found = {}
     for instance in topology.instances:
         answer = _client(doors, instance).get_json("/version")
-        found[instance.name] = f"{answer.get('version')}{' simulated' if answer.get('simulated') else ''}"
+        version = str(answer.get("version"))
+        marked = answer.get("simulated") and "simulated" not in version
+        found[instance.name] = f"{version} simulated" if marked else version
     return found
 
 

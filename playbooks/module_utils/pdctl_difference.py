@@ -39,8 +39,15 @@ def difference(want: Row, have: Row) -> list[str]:
         _words(name, have.get(name), want.get(name))
         for name in COMPARED[want["kind"]]
         if _plain_value(want.get(name)) != _plain_value(have.get(name))
-        and not (name == "version" and want.get(name) is None)
+        and not _does_not_count(want, have, name)
     ]
+
+
+def _does_not_count(want: Row, have: Row, name: str) -> bool:
+    """Any version will do; what a process that does not run was started from says nothing."""
+    if name == "version":
+        return want.get(name) is None
+    return name == "revision" and not have.get(name)
 
 
 def headline(want: Row, have: Row | None) -> str:

@@ -63,8 +63,10 @@ def unit_headline(want: Row, have: Row | None) -> str:
     name = want["name"]
     if have is None:
         return f"start {name}"
+    if is_stopped(have):
+        return f"start {name}: it was {have['active']}"
     words = difference(want, have) or ["what it works with was restarted"]
-    verb = "start" if is_stopped(have) else "restart" if needs_restart(want, have) else "enable"
+    verb = "restart" if needs_restart(want, have) else "enable"
     return f"{verb} {name}: {'; '.join(words)}"
 
 
