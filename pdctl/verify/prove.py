@@ -14,6 +14,7 @@ from pdctl.hosts.doors import Doors
 from pdctl.topology.model import Instance, Role, Topology
 from pdctl.verify.http import Client
 from pdctl.verify.proof import Exchange, Proof, Transfer
+from pdctl.verify.ready import wait_ready
 
 # Tokens that a decoder took from its connector (vLLM's metrics, prometheus exposition).
 MOVED = "vllm:external_prefix_cache_hits_total"
@@ -37,7 +38,7 @@ def prove(
     """
     with Doors(topology, folder) as doors, _reference(topology, doors, folder, against) as (name, reference):
         front = _front(topology, doors)
-        _check_ready(front)
+        wait_ready(front)
         versions = _versions(topology, doors)
         asked = _prompts(topology, prompts, seed)
         before = _moved(topology, doors)
@@ -80,17 +81,6 @@ def _front(topology: Topology, doors: Doors) -> Client:
 
 def _client(doors: Doors, instance: Instance) -> Client:
     return Client(instance.name, doors.tunnel(instance.host, instance.address, instance.ports.http))
-
-
-def _check_ready(front: Client) -> None:
-    try:
-        front.get_json("/ready")
-    except UnhealthyError as error:
-        raise UnhealthyError(
-            f"the proxy is not ready: {error.message}",
-            where=error.where,
-            hint="`pdctl status` shows each instance, `pdctl logs INSTANCE` its last lines",
-        ) from None
 
 
 def _versions(topology: Topology, doors: Doors) -> dict[str, str]:
