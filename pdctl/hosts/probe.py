@@ -22,6 +22,7 @@ from pdctl.state import Key, Resource, State, key_of
 from pdctl.state.codec import resource_to_json
 
 CONTENT_LIMIT = 65536  # bytes of a file that are worth a text diff
+_RECORD = "restore it from a backup: without it nobody knows what pdctl put there"
 Progress = Callable[[str, PdctlError | None], None]
 
 
@@ -75,7 +76,11 @@ def ask(at: Reach, asked: Mapping[str, Any], gateways: Gateways | None, timeout_
     except (HostError, json.JSONDecodeError) as error:
         said = result.last_words or str(error)
         raise HostError(f"the probe failed (exit status {result.rc}): {said}", where=at.name) from None
-    return parse_answer(at.name, data)
+    answer = parse_answer(at.name, data)
+    for line in answer.errors:
+        if line.startswith(f"{asked['record']}: "):
+            raise HostError(f"its record cannot be used: {line}", where=at.name, hint=_RECORD)
+    return answer
 
 
 def observation(answers: Mapping[str, Answer], failures: Mapping[str, PdctlError]) -> Observation:

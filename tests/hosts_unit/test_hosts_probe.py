@@ -16,7 +16,7 @@ from pdctl.hosts.complaints import complaint
 from pdctl.hosts.local import LocalSession
 from pdctl.hosts.observation import Gpu
 from pdctl.hosts.parallel import on_each
-from pdctl.hosts.probe import observation, probe
+from pdctl.hosts.probe import ask, observation, probe, request
 from pdctl.hosts.reach import Reach
 from pdctl.hosts.session import Result, open_session
 from pdctl.spec.model import Cluster
@@ -238,3 +238,14 @@ def test_a_local_stream_ends_its_program_when_it_is_let_go() -> None:
         assert process.exists()
         stream.close()  # type: ignore[attr-defined]
         assert not process.exists()
+
+
+@pytest.mark.parametrize("text", ['{"version": 1, "resour', "\xff"])
+def test_a_record_that_cannot_be_read_is_an_error_and_not_the_lack_of_one(tmp_path: Path, text: str) -> None:
+    record = tmp_path / "record.json"
+    asked = {**request("chat", []), "record": str(record)}
+    assert ask(HERE, asked, None, 30).record is None
+    record.write_bytes(text.encode("latin-1"))
+    with pytest.raises(HostError, match="h1: its record cannot be used: .*record.json: ") as caught:
+        ask(HERE, asked, None, 30)
+    assert caught.value.hint
