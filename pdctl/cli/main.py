@@ -51,14 +51,13 @@ def run() -> NoReturn:
     except SystemExit as end:
         # Usage errors end with 2, which here means "a difference was found".
         code = 1 if end.code not in (0, None) else 0
-        code = 130 if end.code == 130 else code
+        code = _interrupted() if end.code == 130 else code  # typer makes an exit of a KeyboardInterrupt
     except Finish as finish:
         code = finish.code
     except PdctlError as error:
         code = _show(error)
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted; run the same command again to go on\n")
-        code = 130
+        code = _interrupted()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
@@ -68,12 +67,17 @@ def run() -> NoReturn:
 
 
 def _show(error: PdctlError) -> int:
-    from pdctl.views.console import err, error_document, print_json, show_error
+    from pdctl.views.console import err, error_document, print_json, printed_json, show_error
 
-    if "--json" in sys.argv:
+    if "--json" in sys.argv and not printed_json():
         print_json(error_document(error))
     show_error(error, err())
     return error.exit_code
+
+
+def _interrupted() -> int:
+    sys.stderr.write("interrupted; run the same command again to go on\n")
+    return 130
 
 
 def _bug(error: Exception) -> int:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from pdctl.errors import ErrorGroup, PdctlError
 
+_documents: list[Any] = []  # what went to stdout as JSON: one document at most
 # A pipe has no edge: nothing is cut or wrapped there.
 PIPE_WIDTH = 1000
 
@@ -29,8 +30,14 @@ def _console(file: TextIO) -> Console:
 
 
 def print_json(document: Any) -> None:
-    """One JSON document on stdout; keys keep their order."""
+    """The one JSON document of this program on stdout; keys keep their order."""
+    _documents.append(document)
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def printed_json() -> bool:
+    """Whether the document is out: what goes wrong after it stands in it, and on stderr."""
+    return bool(_documents)
 
 
 def show_error(error: PdctlError, console: Console) -> None:
