@@ -246,6 +246,6 @@ def test_a_record_that_cannot_be_read_is_an_error_and_not_the_lack_of_one(tmp_pa
     asked = {**request("chat", []), "record": str(record)}
     assert ask(HERE, asked, None, 30).record is None
     record.write_bytes(text.encode("latin-1"))
-    with pytest.raises(HostError, match="h1: its record cannot be used: .*record.json: ") as caught:
+    with pytest.raises(HostError, match=r"h1: its record cannot be used: .*record\.json: ") as caught:
         ask(HERE, asked, None, 30)
     assert caught.value.hint
