@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from pdctl.errors import PdctlError
+from pdctl.hosts.gateways import Gateways
 from pdctl.hosts.openssh import resolve
+from pdctl.hosts.parallel import on_each
 from pdctl.hosts.reach import Reach, reach
 from pdctl.hosts.session import Session, open_session
 from pdctl.topology.model import Topology
@@ -23,6 +27,7 @@ class Doors:
         self._topology = topology
         self._folder = folder
         self._sessions: dict[str, Session] = {}
+        self._gateways = Gateways()  # hosts behind one jump host share the connection to it
 
     def __enter__(self) -> Self:
         return self
@@ -33,11 +38,27 @@ class Doors:
         for session in self._sessions.values():
             session.close()
         self._sessions.clear()
+        self._gateways.close()
+
+    def open(self, hosts: Iterable[str]) -> None:
+        """Open the sessions to `hosts` all at once; one after another each would wait for the last.
+
+        Raises the first host's UnreachableError or HostError, after the others were tried.
+        """
+        missing = {name: self._reach(name) for name in dict.fromkeys(hosts) if name not in self._sessions}
+        problems: list[PdctlError] = []
+        for name, outcome in on_each(missing, lambda at: open_session(at, self._gateways)):
+            if isinstance(outcome, PdctlError):
+                problems.append(outcome)
+            else:
+                self._sessions[name] = outcome
+        if problems:
+            raise problems[0]
 
     def session(self, host: str) -> Session:
         """The session to `host`, opened at its first use. Raises UnreachableError or HostError."""
         if host not in self._sessions:
-            self._sessions[host] = open_session(self._reach(host))
+            self._sessions[host] = open_session(self._reach(host), self._gateways)
         return self._sessions[host]
 
     def tunnel(self, host: str, address: str, port: int) -> tuple[str, int]:

@@ -15,7 +15,6 @@ from typing import Self, cast
 
 import paramiko
 from paramiko.agent import AgentSSH
-from paramiko.transport import ServiceRequestingTransport
 
 from pdctl.errors import HostError, UnreachableError
 from pdctl.hosts import known_hosts
@@ -27,6 +26,7 @@ from pdctl.hosts.proxy_process import ProxyProcess
 from pdctl.hosts.reach import Reach
 from pdctl.hosts.session import PROGRAM, Result, as_root
 from pdctl.hosts.tcp import tune
+from pdctl.hosts.transport import Transport
 
 KEEPALIVE_S = 5
 # One RSA host key serves several signature algorithms (RFC 8332); the SHA-1 one is not asked for.
@@ -209,7 +209,7 @@ def _dialled(login: Login, where: str) -> Socket:
 
 def _logged_in(reach: Reach, login: Login, sock: Socket, where: str) -> paramiko.Transport:
     """Exchange keys, check the host's, prove ours."""
-    transport = ServiceRequestingTransport(cast(socket.socket, sock))
+    transport = Transport(cast(socket.socket, sock))
     try:
         name = login.alias or known_hosts.known_name(login.host, login.port)
         known = known_hosts.entries(login.known_hosts, name)
@@ -254,7 +254,7 @@ class _Agent(AgentSSH):
         self._socket.close()
 
 
-def _authenticate(transport: ServiceRequestingTransport, login: Login, where: str) -> None:
+def _authenticate(transport: Transport, login: Login, where: str) -> None:
     files = [file for path in login.identities if (file := key_file(path))]
     offered: list[str] = []
     with contextlib.closing(_Agent(login.agent)) as agent:

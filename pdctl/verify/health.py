@@ -33,7 +33,7 @@ def health(topology: Topology, folder: Path, unreachable: Container[str]) -> dic
     doors_to["proxy"] = (place.host, place.address, place.http)
     with Doors(topology, folder) as doors, ThreadPoolExecutor(max_workers=16) as pool:
         reachable = {name: to for name, to in doors_to.items() if to[0] not in unreachable}
-        # Sessions are opened one after another; the questions go out together.
+        doors.open(host for host, *_ in reachable.values())
         tunnels = {name: doors.tunnel(*to) for name, to in reachable.items()}
         asked = {name: pool.submit(_ask, name, tunnel) for name, tunnel in tunnels.items()}
         found = {name: future.result() for name, future in asked.items()}
