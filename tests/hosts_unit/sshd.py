@@ -110,6 +110,7 @@ def _config(folder: Path, types: tuple[str, ...], options: str) -> str:
         "PermitRootLogin yes",
         "PasswordAuthentication no",
         "KbdInteractiveAuthentication no",
+        "MaxStartups 100",
     ]
     return "\n".join([*lines, options]) + "\n"
 
