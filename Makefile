@@ -9,7 +9,7 @@ PDCTL  := $(SUDO) $(abspath $(BIN))/pdctl
 DEMO   := .demo
 
 .DEFAULT_GOAL := help
-.PHONY: help venv apt test test-fast test-hosts test-engine lint golden demo demo-sim demo-down soak bench locks clean
+.PHONY: help venv apt test test-fast test-hosts test-engine lint golden demo demo-sim demo-down bench locks clean
 
 help:            ## List the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -24,7 +24,9 @@ $(STAMP): pyproject.toml requirements/dev.lock
 	@touch $@
 
 apt:             ## Install the Debian packages that virtual hosts need
-	@tools/apt mmdebstrap systemd-container iproute2 openssh-client zstd util-linux ca-certificates
+	@tools/apt mmdebstrap systemd-container iproute2 openssh-client util-linux ca-certificates
+# A server is only wanted by the tests; on a machine that runs systemd its package would start one.
+	@[ -d /run/systemd/system ] || tools/apt openssh-server
 
 test: venv apt   ## Run everything: lint, unit, hosts, engine
 	tools/test
@@ -52,9 +54,6 @@ demo-sim: venv apt     ## The same with the engine simulator: 1 prefiller, 2 dec
 
 demo-down: venv  ## Remove the demo's virtual hosts
 	@tools/demo down
-
-soak: venv apt   ## The long fault tests
-	tools/test soak
 
 bench: venv apt  ## Speed against the conventional playbook; see benchmarks/README.md
 	$(SUDO) $(abspath $(BIN))/python benchmarks/run.py

@@ -1,4 +1,4 @@
-"""One pdctl at a time per cluster on this machine; the hosts' own locks keep other machines out."""
+"""One pdctl at a time per cluster on this machine; on a host one module call at a time excludes another."""
 
 from __future__ import annotations
 

@@ -36,8 +36,7 @@ def instance_ports(cluster: Cluster, pins: dict[str, str], item: Placed, tensor_
         start = first + (DECODER_OFFSET[kind] if late else 0) + slot * size
         return tuple(range(start, start + size))
 
-    per_instance = at_least(pins["vllm"], SIDE_CHANNEL_PER_INSTANCE)
-    side_size = 1 if per_instance else tp
+    side_size = 1 if side_channel_per_instance(pins) else tp
     return Ports(
         http=pinned.http or getattr(base, item.role.value) + slot,
         side_channel=tuple(pinned.side_channel or block(base.side_channel, "side_channel", side_size))
@@ -50,23 +49,44 @@ def instance_ports(cluster: Cluster, pins: dict[str, str], item: Placed, tensor_
     )
 
 
+def side_channel_per_instance(pins: dict[str, str]) -> bool:
+    return at_least(pins["vllm"], SIDE_CHANNEL_PER_INSTANCE)
+
+
 def _engine_block(base: int, late: bool, slot: int) -> range:
     first = base + (DECODER_OFFSET["engine"] if late else 0) + slot * ENGINE_BLOCK
     return range(first, first + ENGINE_BLOCK)
 
 
-def list_lengths(item: Placed, ports: Ports, tensor_parallel: int) -> list[SpecError]:
-    """Pinned lists must hold one port per TP rank (LMCache indexes them by rank, pd_backend.py)."""
+def list_lengths(item: Placed, ports: Ports, tensor_parallel: int, per_instance: bool) -> list[SpecError]:
+    """Pinned lists must hold what the engine opens.
+
+    LMCache indexes init and alloc by TP rank (pd_backend.py). vLLM takes one side channel, or with versions
+    before `SIDE_CHANNEL_PER_INSTANCE` one per rank, counting up from the first.
+    """
     where = f"serving.{POOL_FIELD[item.role]}.placement.{item.index}.ports"
-    return [
+    side = 1 if per_instance else tensor_parallel
+    wanted = {"init": tensor_parallel, "alloc": tensor_parallel, "side_channel": side}
+    errors = [
         SpecError(
-            f"tensor_parallel {tensor_parallel} needs {tensor_parallel} {name} ports, got {len(given)}",
+            f"tensor_parallel {tensor_parallel} needs {count} {name} port{'s' if count > 1 else ''},"
+            f" got {len(getattr(ports, name))}",
             where=f"{where}.{name}",
-            hint=f"list {tensor_parallel} ports, or leave `{name}` out",
+            hint=f"list {count}, or leave `{name}` out",
         )
-        for name, given in (("init", ports.init), ("alloc", ports.alloc))
-        if given and len(given) != tensor_parallel
+        for name, count in wanted.items()
+        if getattr(ports, name) and len(getattr(ports, name)) != count
     ]
+    first = ports.side_channel[:1]
+    if not errors and first and ports.side_channel != tuple(range(first[0], first[0] + side)):
+        errors.append(
+            SpecError(
+                f"vLLM opens {side} side channels from {first[0]} upward, not {list(ports.side_channel)}",
+                where=f"{where}.side_channel",
+                hint="list consecutive ports, or leave `side_channel` out",
+            )
+        )
+    return errors
 
 
 def conflicts(instances: Iterable[Instance], proxy: ProxyPlace) -> list[SpecError]:

@@ -11,7 +11,7 @@ from pdctl.spec.model import Cluster, Host
 from pdctl.topology import kv as kv_size
 from pdctl.topology.model import Instance, Kv, Peer, ProxyPlace, Role, Topology
 from pdctl.topology.placement import Placed, name_of, place, pools
-from pdctl.topology.ports import conflicts, instance_ports, list_lengths
+from pdctl.topology.ports import conflicts, instance_ports, list_lengths, side_channel_per_instance
 
 
 def resolve(cluster: Cluster) -> Topology:
@@ -63,7 +63,7 @@ def _instances(
     errors: list[SpecError] = []
     for item in placed:
         ports = instance_ports(cluster, pins, item, parallel[item.role])
-        errors += list_lengths(item, ports, parallel[item.role])
+        errors += list_lengths(item, ports, parallel[item.role], side_channel_per_instance(pins))
         found.append(
             Instance(
                 name=name_of(item),

@@ -120,7 +120,11 @@ def test_without_the_cpu_connector_engines_are_healthy_and_verify_fails(site: Si
         inside(site.lab, host, WAIT.format(url=f"http://{address}:{port}/health"))
     refused = site.pdctl("verify", "--prompts", "1")
     assert refused.returncode == 1
-    assert "KV" in refused.stderr + refused.stdout
+    # The proxy waits for a notice that never comes, or, were it to go on, the counters would not move.
+    assert (
+        "KV did not move" in refused.stdout + refused.stderr
+        or "/v1/completions answered 504" in refused.stderr
+    )
     drift = site.json("diff")["drift"]
     assert any(d["id"].startswith("venv:/opt/pdctl/venvs/engine-cpu-") for d in drift)
 

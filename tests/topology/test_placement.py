@@ -132,6 +132,18 @@ def test_a_pinned_list_must_hold_one_port_per_rank() -> None:
     assert "tensor_parallel 2 needs 2 init ports, got 1" in str(caught.value.errors[0])
 
 
+@pytest.mark.parametrize(
+    ("ports", "problem"),
+    [([5600], "needs 2 side_channel ports, got 1"), ([5600, 9999], "opens 2 side channels from 5600 upward")],
+)
+def test_pinned_side_channels_are_what_old_vllm_opens(ports: list[int], problem: str) -> None:
+    prefillers = {"tensor_parallel": 2, "placement": [{"host": "gpu01", "ports": {"side_channel": ports}}]}
+    pools = {"connector": "nixl", "prefillers": prefillers, "decoders": {"tensor_parallel": 2}}
+    with pytest.raises(ErrorGroup) as caught:
+        resolve(cluster(stack="article-2025", serving=pools))
+    assert problem in str(caught.value.errors[0])
+
+
 def test_a_gpu_claimed_by_two_instances_names_both() -> None:
     pools = {
         "prefillers": {"tensor_parallel": 2, "placement": [{"host": "gpu01", "gpus": [0, 1]}]},

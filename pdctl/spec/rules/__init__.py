@@ -25,6 +25,7 @@ RULES: tuple[Rule, ...] = (
     Rule(engine.the_tiny_model_stays_off_gpus, {"engine", "model"}),
     Rule(engine.timing_is_the_simulators, {"engine"}),
     Rule(pins.the_base_is_shipped, {"stack"}),
+    Rule(pins.the_cpu_engine_has_one_set, {"engine", "stack"}),
     Rule(environment.pdctls_variables_are_left_alone, {"serving", "secrets"}),
     Rule(environment.the_hash_seed_is_one, {"serving"}),
     Rule(environment.caches_are_not_doubled, {"serving"}),
