@@ -1,4 +1,4 @@
-"""B80: clients that leave; engines see it within a second, and nothing stays behind anywhere."""
+"""Clients that leave; engines see it within a second, and nothing stays behind anywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""B81: errors that come under status 200, and streams that break off."""
+"""Errors that come under status 200, and streams that break off."""
 
 from __future__ import annotations
 
@@ -62,7 +62,6 @@ async def test_kv_behind_an_error_is_drained_since_nobody_may_have_fetched_it(st
     ],
 )
 async def test_an_error_in_a_stream_is_an_error_event_without_done(connector: str, broken: bytes) -> None:
-    """B81."""
     good = event({"id": "x", "choices": [{"index": 0, "text": "good", "finish_reason": None}]})
     async with cluster(connector=connector) as c:
         c.decoders[0].behave = fetching(streaming(good, broken, b"data: [DONE]\n\n"))

@@ -20,7 +20,7 @@ TOO_LONG = "maximum context length is 131072"
 @pytest.mark.parametrize("connector", BOTH)
 @pytest.mark.parametrize("status", [400, 404, 422, 429])
 async def test_a_prefiller_s_refusal_reaches_the_client_as_it_is(connector: str, status: int) -> None:
-    """B77: one attempt, no decode."""
+    """One attempt, no decode."""
     async with cluster(prefillers=2, connector=connector) as c:
         for prefiller in c.prefillers:
             prefiller.behave = answering(status, TOO_LONG, **{"Retry-After": "7"})
@@ -54,7 +54,6 @@ async def test_no_prefiller_works_for_a_decoder_that_is_not_there() -> None:
 @pytest.mark.parametrize("connector", BOTH)
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_decoder_s_refusal_is_a_real_status_for_streams_too(connector: str, stream: bool) -> None:
-    """B77."""
     async with cluster(decoders=2, connector=connector, leaks_kv=True) as c:
         for decoder in c.decoders:
             decoder.behave = answering(400, TOO_LONG)
@@ -74,7 +73,7 @@ async def test_a_refusal_to_tokenize_is_the_answer_too() -> None:
 
 @pytest.mark.parametrize(("silent", "missing"), [(2, "missing ranks 0, 1"), (1, "missing 1 of ranks 0, 1")])
 async def test_notices_that_never_come_end_in_504_with_the_missing_ranks(silent: int, missing: str) -> None:
-    """B78. What may have arrived for some ranks is fetched, its result dropped."""
+    """What may have arrived for some ranks is fetched, its result dropped."""
     async with cluster(tp=2, limits={"notification_s": 0.1}, leaks_kv=silent == 2) as c:
         c.prefillers[0].ranks_silent = silent
         reply = await c.complete("hi", max_tokens=8)
@@ -88,7 +87,6 @@ async def test_notices_that_never_come_end_in_504_with_the_missing_ranks(silent:
 
 
 async def test_a_late_notice_is_ignored() -> None:
-    """B78."""
     async with cluster(limits={"notification_s": 0.05}, leaks_kv=True) as c:
         c.prefillers[0].notice_delay_s = 0.15
         assert (await c.complete("hi", max_tokens=8)).status == 504
@@ -99,7 +97,6 @@ async def test_a_late_notice_is_ignored() -> None:
 @pytest.mark.parametrize("connector", BOTH)
 @pytest.mark.parametrize("role", ["prefiller", "decoder"])
 async def test_a_dead_instance_is_a_502_that_names_it_and_nothing_internal(connector: str, role: str) -> None:
-    """B79 (a) and (b)."""
     async with cluster(connector=connector, health={"interval_s": 30}, leaks_kv=True) as c:
         dead = c.prefillers[0] if role == "prefiller" else c.decoders[0]
         await dead.stop()
@@ -120,7 +117,6 @@ def missing(role: str, connector: str) -> str:
 @pytest.mark.parametrize("connector", BOTH)
 @pytest.mark.parametrize("role", ["prefiller", "decoder"])
 async def test_a_connection_that_is_cut_is_a_502(connector: str, role: str) -> None:
-    """B79 (b)."""
     async with cluster(connector=connector, leaks_kv=True) as c:
         (c.prefillers if role == "prefiller" else c.decoders)[0].behave = cut
         reply = await c.complete([1, 2, 3], max_tokens=8)
@@ -131,7 +127,7 @@ async def test_a_connection_that_is_cut_is_a_502(connector: str, role: str) -> N
 @pytest.mark.parametrize("role", ["prefiller", "decoder"])
 @pytest.mark.parametrize("how", ["stopped", "cut", "500"])
 async def test_one_retry_goes_to_another_healthy_instance(connector: str, role: str, how: str) -> None:
-    """B79: as long as no byte was sent."""
+    """As long as no byte was sent."""
     async with cluster(2, 2, connector=connector, health={"interval_s": 30}, leaks_kv=True) as c:
         broken = (c.prefillers if role == "prefiller" else c.decoders)[1]
         if how == "stopped":
@@ -157,7 +153,7 @@ async def test_a_second_failure_is_the_answer() -> None:
 @pytest.mark.parametrize("connector", BOTH)
 @pytest.mark.parametrize("role", ["prefiller", "decoder"])
 async def test_an_instance_that_never_answers_is_a_504_at_its_limit(connector: str, role: str) -> None:
-    """B79 (c): and its connection is closed, so that the engine sees an abort."""
+    """And its connection is closed, so that the engine sees an abort."""
     limits = {"prefill_s": 0.2, "first_byte_s": 0.2}
     async with cluster(2, 2, connector=connector, limits=limits, leaks_kv=True) as c:
         members: list[Any] = c.prefillers if role == "prefiller" else c.decoders
@@ -172,7 +168,6 @@ async def test_an_instance_that_never_answers_is_a_504_at_its_limit(connector: s
 
 @pytest.mark.parametrize("connector", BOTH)
 async def test_without_any_healthy_prefiller_the_answer_is_503_at_once(connector: str) -> None:
-    """B79."""
     async with cluster(2, 1, connector=connector) as c:
         for prefiller in c.prefillers:
             prefiller.healthy = False

@@ -47,7 +47,7 @@ async def test_append_leg_goes_on_behind_the_prefill_s_token(stream: bool) -> No
 
 
 async def test_the_prefiller_is_told_the_rank_ports_of_the_chosen_decoder() -> None:
-    """B03: a list per decoder, one port per rank, and as many notices as ranks."""
+    """A list per decoder, one port per rank, and as many notices as ranks."""
     async with cluster(decoders=2, tp=2) as c:
         replies = await asyncio.gather(*(c.complete(f"p{i} x", max_tokens=2) for i in range(8)))
         specs = [item.body["kv_transfer_params"]["disagg_spec"] for item in c.prefillers[0].generations()]
@@ -144,7 +144,6 @@ async def test_a_prefill_that_ends_at_once_changes_nothing_on_the_original_leg()
 
 @pytest.mark.parametrize("leg", LEGS)
 async def test_usage_in_the_stream_counts_the_client_s_prompt(leg: str) -> None:
-    """B73."""
     async with cluster(decode_leg=leg) as c:
         options = {"include_usage": True}
         reply = await c.complete("x y", max_tokens=16, stream=True, stream_options=options)
@@ -160,7 +159,6 @@ async def test_usage_in_the_stream_counts_the_client_s_prompt(leg: str) -> None:
 @pytest.mark.parametrize("leg", LEGS)
 @pytest.mark.parametrize("fields", [{}, {"max_tokens": None}])
 async def test_without_a_limit_none_is_invented(leg: str, fields: dict[str, Any]) -> None:
-    """B72."""
     async with cluster(decode_leg=leg) as c:
         reply = await c.complete("Explain llamas", **fields)
         [prefill], [decode] = c.prefillers[0].generations(), c.decoders[0].generations()
@@ -172,7 +170,7 @@ async def test_without_a_limit_none_is_invented(leg: str, fields: dict[str, Any]
 @pytest.mark.parametrize("leg", LEGS)
 @pytest.mark.parametrize("limit", [0, -3])
 async def test_an_impossible_limit_is_the_engine_s_to_refuse(leg: str, limit: int) -> None:
-    """B72: and no KV is moved for it."""
+    """And no KV is moved for it."""
     async with cluster(decode_leg=leg) as c:
         reply = await c.complete("a", max_tokens=limit)
         assert c.decoders[0].received == []
@@ -180,7 +178,6 @@ async def test_an_impossible_limit_is_the_engine_s_to_refuse(leg: str, limit: in
 
 
 async def test_both_limits_are_capped_on_the_prefill_and_lowered_on_the_append_leg() -> None:
-    """B71."""
     async with cluster(decode_leg="append-first-token") as c:
         await c.complete("a b", max_tokens=9, max_completion_tokens=6)
         [prefill], [decode] = c.prefillers[0].generations(), c.decoders[0].generations()

@@ -37,7 +37,6 @@ async def test_a_prefiller_that_returns_no_params_leaves_the_prompt_to_the_decod
 
 
 async def test_chat_is_capped_under_its_own_name_and_decoded_whole() -> None:
-    """B71."""
     async with cluster(connector="nixl", chat=True) as c:
         fields: dict[str, Any] = {
             "messages": [{"role": "user", "content": "hi"}],

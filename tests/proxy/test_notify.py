@@ -45,7 +45,6 @@ async def test_no_notice_is_expected_for_an_empty_prompt() -> None:
 
 
 async def test_10000_requests_without_a_notice_leave_nothing() -> None:
-    """B78."""
     board = Board(Metrics())
 
     async def one(name: str) -> bool:

@@ -30,8 +30,8 @@ WantedBy=multi-user.target
 """
 # What is wrong -> (a line of the good unit, the bad one instead, what every systemd's complaint names).
 PLANTED = {
-    "a percent sign that is no specifier (B49)": ("-m x", "-m %2F", "%2F"),
-    "a start limit in the wrong section (B56)": (
+    "a percent sign that is no specifier": ("-m x", "-m %2F", "%2F"),
+    "a start limit in the wrong section": (
         "Type=exec",
         "StartLimitIntervalSec=0",
         "StartLimitIntervalSec",
