@@ -52,9 +52,14 @@ def look_for(topology: Topology, folder: Path, desired: State, progress: Progres
         seen.recorded,
         contents=seen.contents,
         found_before=_found_before(seen),
+        pending=_pending(seen),
         unreachable={host: error.message for host, error in seen.failures.items()},
     )
     return Look(topology, folder, desired, seen, plan)
+
+
+def _pending(seen: Observation) -> frozenset[Key]:
+    return frozenset(Key(host, name) for host, meta in seen.records.items() for name in meta.pending)
 
 
 def _found_before(seen: Observation) -> frozenset[Key]:

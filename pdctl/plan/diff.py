@@ -25,8 +25,12 @@ def diff(
     *,
     contents: Mapping[Key, bytes],
     found_before: Set[Key] = frozenset(),
+    pending: Set[Key] = frozenset(),
 ) -> Iterator[Change]:
-    """Every change, in key order. `found_before` existed before pdctl came: they are never deleted."""
+    """Every change, in key order. `found_before` existed before pdctl came: they are never deleted.
+
+    An interrupted apply was at those in `pending`: how they are now is no drift.
+    """
     for key in sorted(desired.keys() | observed.keys() | recorded.keys()):
         want, have = desired.get(key), observed.get(key)
         # Recorded, not wanted and not there: only the record has to learn it.
@@ -41,7 +45,7 @@ def diff(
             desired=want,
             observed=have,
             why=_why(want, have),
-            drift=_is_drift(want, have, recorded.get(key)),
+            drift=key not in pending and _is_drift(want, have, recorded.get(key)),
             text=file_diff(want, have, contents.get(key)),
         )
 

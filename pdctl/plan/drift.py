@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from pdctl.plan.model import Drift
-from pdctl.state import Resource, State, Unit, difference
+from pdctl.state import Key, Resource, State, Unit, difference
+
+INTERRUPTED = "left unfinished by an interrupted apply"
 
 
-def drift(recorded: State, observed: State) -> Iterator[Drift]:
-    """Every recorded resource that is gone, differs, or was restarted by somebody else."""
-    for key, before in sorted(recorded.items()):
-        now = observed.get(key)
-        what = _what(before, now)
+def drift(recorded: State, observed: State, pending: Set[Key] = frozenset()) -> Iterator[Drift]:
+    """Every recorded resource that is gone, differs, or was restarted by somebody else.
+
+    `pending` are those that an interrupted apply was at: it made them what they are, not somebody else.
+    """
+    for key in sorted(recorded.keys() | (pending & observed.keys())):
+        before, now = recorded.get(key), observed.get(key)
+        what = (INTERRUPTED,) if key in pending or before is None else _what(before, now)
         if what:
             yield Drift(key, before, now, what)
 

@@ -21,17 +21,22 @@ def make_plan(
     *,
     contents: Mapping[Key, bytes] | None = None,
     found_before: Set[Key] = frozenset(),
+    pending: Set[Key] = frozenset(),
     unreachable: Mapping[str, str] | None = None,
 ) -> Plan:
     """What has to be done on the hosts that could be looked at.
 
     `contents` are the bytes of files as they are now, for text diffs; `found_before` the keys that existed
-    before pdctl came; `unreachable` the hosts left out, with the reason.
+    before pdctl came; `pending` those that an interrupted apply was at; `unreachable` the hosts left out, with
+    the reason.
     """
     away = unreachable or {}
     wanted = {key: resource for key, resource in desired.items() if key.host not in away}
-    changes = tuple(diff(wanted, observed, recorded, contents=contents or {}, found_before=found_before))
-    drifted = tuple(drift(recorded, observed))
+    found = diff(
+        wanted, observed, recorded, contents=contents or {}, found_before=found_before, pending=pending
+    )
+    changes = tuple(found)
+    drifted = tuple(drift(recorded, observed, pending))
     again = tuple(restarts(topology, wanted, observed, recorded, changes))
     return Plan(
         cluster=topology.cluster,

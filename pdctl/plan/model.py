@@ -33,10 +33,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Drift:
-    """One recorded resource that is no longer as pdctl left it."""
+    """One resource that is no longer as pdctl left it, or that pdctl left unfinished."""
 
     key: Key
-    recorded: Resource
+    recorded: Resource | None
     observed: Resource | None
     what: tuple[str, ...]
 
@@ -73,6 +73,3 @@ class Plan:
     def empty(self) -> bool:
         """Nothing to change and nothing that only the record would have to learn."""
         return not self.changes and not self.drift
-
-    def change(self, key: Key) -> Change | None:
-        return next((c for c in self.changes if c.key == key), None)
