@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pdctl.desired.layout import UNITS
 from pdctl.knowledge import versions
 from pdctl.knowledge.versions import at_least
 from pdctl.plan.drift import restarted_outside
 from pdctl.plan.model import Change, Restart
 from pdctl.state import Key, State, Unit
 from pdctl.topology.model import Role, Topology
+
+# systemd has not read the unit file as it lies there. That alone says nothing about the process.
+RELOAD = "needs daemon-reload"
 
 
 def restarts(
@@ -41,6 +45,10 @@ def stale_peers(topology: Topology) -> bool:
     return at_least(versions.STALE_PEERS_UNTIL, topology.pins["lmcache"])
 
 
+def unit_file(key: Key, unit: Unit) -> Key:
+    return Key(key.host, f"file:{UNITS}/{unit.name}")
+
+
 def _units(state: State) -> Iterator[tuple[Key, Unit]]:
     for key, resource in sorted(state.items()):
         if isinstance(resource, Unit):
@@ -54,16 +62,21 @@ def _stale(
     changed = {change.key: change for change in changes}
     for key, unit in _units(desired):
         now = observed.get(key)
+        if isinstance(now, Unit) and now.active == "masked" and now.revision:
+            yield key, ("is masked",)
         if not isinstance(now, Unit) or now.active != "active":
             continue
         inputs = [changed[k] for k in (Key(key.host, i) for i in unit.inputs) if k in changed]
         if now.revision != unit.revision:
             named = tuple(f"{_label(change)}" for change in inputs)
             yield key, named or ("runs with an older configuration",)
-        elif now.deviations:
+        elif set(now.deviations) - {RELOAD}:
             yield key, now.deviations
-        elif restarted_outside(recorded.get(key), now) and any(c.drift for c in inputs):
-            yield key, tuple(f"was started with the edited {_label(c)}" for c in inputs if c.drift)
+        elif restarted_outside(recorded.get(key), now):
+            read = [*inputs, *(changed[k] for k in (unit_file(key, unit),) if k in changed)]
+            edited = tuple(f"was started with the edited {_label(c)}" for c in read if c.drift)
+            if edited or now.deviations:
+                yield key, edited or now.deviations
 
 
 def _lost_decoders(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pdctl.plan.model import Action, Change, Drift, Restart, Step
+from pdctl.plan.restarts import unit_file
 from pdctl.state import Key, State, Unit
 from pdctl.topology.model import START_ORDER, Role
 
@@ -56,7 +57,9 @@ def _touched_units(
     restarted = {Key(r.host, f"unit:{r.unit}") for r in restarts}
     # Only the record has to learn these: they run as wanted, but not the run that was recorded.
     learned = {d.key for d in drift if d.key in units}
-    return sorted(changed | restarted | learned)
+    files = {c.key for c in kept}
+    reloaded = {key for key, unit in units.items() if unit_file(key, unit) in files}
+    return sorted(changed | restarted | learned | reloaded)
 
 
 def _needed(gone: Change, kept: Sequence[Change]) -> bool:

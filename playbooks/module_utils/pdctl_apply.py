@@ -22,7 +22,7 @@ from ansible.module_utils.pdctl_observe_packages import dpkg_known
 from ansible.module_utils.pdctl_packages import put_packages, update_lists
 from ansible.module_utils.pdctl_record import TREE, Record
 from ansible.module_utils.pdctl_rows import Row, Rows, row_id, row_of
-from ansible.module_utils.pdctl_units import is_stopped, needs_restart, put_units, unit_headline
+from ansible.module_utils.pdctl_units import RELOAD, is_stopped, needs_restart, put_units, unit_headline
 from ansible.module_utils.pdctl_venvs import PYTHONS, clear_venv, put_venvs
 
 Secrets = dict[str, dict[str, str]]  # values of variables, by path of their file
@@ -58,16 +58,24 @@ class Work:
         secret = bool(secrets)
         rows = [row for row in request.get("put") or () if bool(row.get("secret")) == secret]
         self.put = [self.with_digest(row) for row in rows]
-        self.units = list(request.get("units") or ())
+        units = list(request.get("units") or ())
         self.record = Record(request["record"], self.cluster)
         self.doomed = doomed_ids(request, self.record)
-        self.asked = [*self.put, *self.units, *map(row_of, self.doomed)]
+        self.asked = [*self.put, *units, *map(row_of, self.doomed)]
         self.seen = self.look(self.asked)
+        self.units = [self.with_restart(row) for row in units]
 
     def with_digest(self, row: Row) -> Row:
         """The digest of a secret is that of the values handed over now."""
         secret = self.secrets.get(row.get("path", ""))
         return row if secret is None else dict(row, digest=secret_digest(secret, self.cluster))
+
+    def with_restart(self, row: Row) -> Row:
+        """A unit file that changed since systemd read it only has to be read again, unless somebody else has
+        started the process meanwhile: nobody knows from which file."""
+        before, now = self.record.rows.get(row_id(row)), self.have(row)
+        stale = before and now and RELOAD in now["deviations"] and now["invocation"] != before["invocation"]
+        return dict(row, restart=True) if stale else row
 
     def look(self, rows: list[Row]) -> Rows:
         errors: list[str] = []

@@ -13,6 +13,7 @@ from ansible.module_utils.pdctl_observe_units import State, drop_ins, unit_state
 from ansible.module_utils.pdctl_rows import Row, Rows
 
 MADE_BY_SYSTEMD = (("/var/cache", "CacheDirectory"), ("/run", "RuntimeDirectory"))
+RELOAD = "needs daemon-reload"  # mended without a restart: see Work.with_restart
 STOPPED = ("inactive", "failed")  # a masked one may still run: it is restarted
 
 
@@ -56,7 +57,7 @@ def is_stopped(have: Row | None) -> bool:
 
 def needs_restart(want: Row, have: Row) -> bool:
     differs = any(want[name] != have[name] for name in ("active", "revision"))
-    return bool(differs or have["deviations"] or want.get("restart"))
+    return bool(differs or set(have["deviations"]) - {RELOAD} or want.get("restart"))
 
 
 def unit_headline(want: Row, have: Row | None) -> str:
@@ -66,7 +67,7 @@ def unit_headline(want: Row, have: Row | None) -> str:
     if is_stopped(have):
         return f"start {name}: it was {have['active']}"
     words = difference(want, have) or ["what it works with was restarted"]
-    verb = "restart" if needs_restart(want, have) else "enable"
+    verb = "restart" if needs_restart(want, have) else "reload" if have["enabled"] else "enable"
     return f"{verb} {name}: {'; '.join(words)}"
 
 

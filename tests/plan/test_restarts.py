@@ -121,6 +121,49 @@ def test_a_file_edited_and_repaired_restarts_only_a_process_started_in_between()
     assert restart.causes == ("was started with the edited /etc/pdctl/chat/decoder-0.env",)
 
 
+def edited_unit_file(**changes: Any) -> Plan:
+    """decoder-0's unit file was edited; `changes` are those of its unit."""
+    unit_file = Key(H, "file:/etc/systemd/system/pdctl-chat-decoder-0.service")
+    recorded = {**files_and_units(), unit_file: File(unit_file.id[5:], "sha256:1")}
+    observed = {**recorded, unit_file: File(unit_file.id[5:], "sha256:9")}
+    observed[key("decoder-0")] = replace(unit("decoder-0", "decoder"), **changes)
+    return make_plan(without_peers(), recorded, observed, recorded)
+
+
+def test_a_unit_file_edited_and_repaired_is_only_read_again() -> None:
+    done = edited_unit_file()
+    assert not done.restarts and [s.name for s in done.steps] == ["put", "decoder"]
+    assert not edited_unit_file(deviations=("needs daemon-reload",)).restarts
+
+
+@pytest.mark.parametrize("deviations", [(), ("needs daemon-reload",)])
+def test_a_process_started_from_an_edited_unit_file_is_restarted(deviations: tuple[str, ...]) -> None:
+    [restart] = edited_unit_file(invocation="i2", deviations=deviations).restarts
+    assert restart.causes == ("was started with the edited /etc/systemd/system/pdctl-chat-decoder-0.service",)
+
+
+def test_a_masked_unit_whose_process_still_runs_is_restarted() -> None:
+    observed = files_and_units()
+    observed[key("proxy")] = unit("proxy", "proxy", active="masked")
+    done = plan(without_peers(), files_and_units(), observed)
+    assert [(r.instance, r.causes) for r in done.restarts] == [("proxy", ("is masked",))]
+    observed[key("proxy")] = unit("proxy", "proxy", "", active="masked")
+    assert not plan(without_peers(), files_and_units(), observed).restarts
+
+
+def test_what_an_interrupted_apply_was_at_is_no_drift_and_is_looked_after() -> None:
+    observed = files_and_units()
+    observed[key("decoder-0")] = replace(unit("decoder-0", "decoder"), invocation="i2")
+    recorded = {k: r for k, r in files_and_units().items() if k != key("proxy")}
+    pending = {key("decoder-0"), key("proxy"), Key(H, "file:/gone")}
+    done = make_plan(without_peers(), files_and_units(), observed, recorded, pending=pending)
+    assert [(d.key, d.what) for d in done.drift] == [
+        (key(name), ("left unfinished by an interrupted apply",)) for name in ("decoder-0", "proxy")
+    ]
+    assert not done.changes and not done.restarts and not done.empty
+    assert [s.keys for s in done.steps] == [(key("decoder-0"),), (key("proxy"),)]
+
+
 def test_a_process_with_another_environment_is_restarted_alone() -> None:
     observed = files_and_units()
     observed[key("prefiller-0")] = unit("prefiller-0", "prefiller", deviations=("environment: FOO added",))
