@@ -71,7 +71,7 @@ class Line:
     broken: bool = True
 
     def write(self, changes: Mapping[str, Any] | None = None, **serving: Any) -> None:
-        """cluster.yaml: SPEC with these top-level fields and these of `serving` in their place; JSON is YAML."""
+        """cluster.yaml: SPEC with other top-level fields and fields of `serving`; JSON is YAML."""
         self.spec = {**copy.deepcopy(SPEC), "ssh": {"config": str(self.lab.ssh_config)}, **(changes or {})}
         self.spec["serving"] |= serving
         (self.folder / "cluster.yaml").write_text(json.dumps(self.spec, indent=1) + "\n")
