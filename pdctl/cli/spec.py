@@ -10,6 +10,7 @@ import typer
 from pdctl.cli.load import load_topology
 from pdctl.cli.options import CLUSTER, Json, Spec
 from pdctl.errors import SpecError
+from pdctl.topology.kv import in_flight_tokens
 from pdctl.topology.model import Instance, Topology
 
 
@@ -53,11 +54,10 @@ def validate(path: Spec = CLUSTER, json: Json = False) -> None:
     for row in document["instances"]:
         gpus = f"  GPUs {','.join(map(str, row['gpus']))}" if row["gpus"] else ""
         typer.echo(f"  {row['name']:<14} {row['host']}:{row['ports']['http']}{gpus}")
-    if document["kv"]:
-        kv = document["kv"]
+    if kv := topology.kv:
         typer.echo(
-            f"  KV buffer per rank: {kv['buffer_bytes']} bytes = {kv['slots']} chunks,"
-            f" {kv['slots'] * kv['chunk_size']} prompt tokens in flight per decoder"
+            f"  KV buffer per rank: {kv.buffer_bytes} bytes = {kv.slots} chunks,"
+            f" {in_flight_tokens(kv)} prompt tokens in flight per decoder"
         )
 
 

@@ -25,19 +25,14 @@ def render(template: str, **values: Any) -> bytes:
     return _environment().get_template(template).render(**values).encode()
 
 
-def systemd_word(word: str) -> str:
+def systemd_command(words: Iterable[str]) -> str:
+    return " ".join(_systemd_word(word) for word in words)
+
+
+def _systemd_word(word: str) -> str:
     """One word of ExecStart: specifiers and variables switched off, quoted when needed."""
     text = word.replace("%", "%%").replace("$", "$$")
     return text if PLAIN_WORD.fullmatch(word) else _double_quoted(text, UNIT_ESCAPED)
-
-
-def systemd_command(words: Iterable[str]) -> str:
-    return " ".join(systemd_word(word) for word in words)
-
-
-def systemd_assignment(name: str, value: str) -> str:
-    """One `Environment=` assignment; `%` is a specifier there, `$` is not (systemd.exec(5))."""
-    return _double_quoted(f"{name}={value}".replace("%", "%%"), UNIT_ESCAPED)
 
 
 def env_file_line(name: str, value: str) -> str:
@@ -77,9 +72,7 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters |= {
         "systemd_command": systemd_command,
-        "systemd_word": systemd_word,
         "yaml": _yaml,
         "env_file": env_file,
     }
-    environment.globals["systemd_assignment"] = systemd_assignment
     return environment

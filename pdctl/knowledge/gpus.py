@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-MIB = 1024 * 1024
-
 
 @dataclass(frozen=True)
 class KnownGpu:

@@ -32,10 +32,6 @@ DEFAULT_PINS: dict[tuple[str, str], dict[str, str]] = {
 ORIGINAL_PROMPT_DECODE = "0.5.0"
 # First LMCache with the asynchronous PD backend and its pd_*_sec keys (lmcache/v1/config.py).
 ASYNC_PD = "0.4.5"
-# First LMCache that takes a PD buffer in CPU memory.
-CPU_PD_BUFFER = "0.3.14"
-# First LMCache that rounds pd_buffer_size down to whole chunks instead of asserting.
-BUFFER_ROUNDED = "0.4.3"
 # LMCache keeps a prefiller's view of a decoder for ever (pd_backend.py, nixl_channel.py, 0.3.10 to 0.5.6):
 # after a decoder restart its prefillers must restart too.
 STALE_PEERS_UNTIL = "0.5.6"

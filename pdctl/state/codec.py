@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from pdctl.state.model import KINDS, Key, Resource, State, key_of, kind_of
+from pdctl.state.model import KINDS, Resource, kind_of
 
 
 def resource_to_json(resource: Resource, *, full: bool = False) -> dict[str, Any]:
@@ -25,15 +25,6 @@ def resource_from_json(data: Mapping[str, Any]) -> Resource:
     kind = KINDS[data["kind"]]
     known = {f.name for f in fields(kind)}
     return kind(**{k: _value(k, v) for k, v in data.items() if k in known})
-
-
-def state_from_json(host: str, rows: Iterable[Mapping[str, Any]]) -> dict[Key, Resource]:
-    resources = [resource_from_json(row) for row in rows]
-    return {key_of(host, resource): resource for resource in resources}
-
-
-def state_to_json(state: State, host: str) -> list[dict[str, Any]]:
-    return [resource_to_json(r) for key, r in sorted(state.items()) if key.host == host]
 
 
 def _json(value: Any) -> Any:

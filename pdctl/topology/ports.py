@@ -19,8 +19,6 @@ from pdctl.topology.placement import POOL_FIELD, Placed
 DECODER_OFFSET = {"side_channel": 100, "internal_api": 200, "engine": 4096}
 # Ports set aside per instance for vLLM's own sockets: it takes the next free one from VLLM_PORT upward.
 ENGINE_BLOCK = 64
-# Linux' default net.ipv4.ip_local_port_range begins here; client sockets may sit on anything above.
-EPHEMERAL = (32768, 60999)
 
 
 def instance_ports(cluster: Cluster, pins: dict[str, str], item: Placed, tensor_parallel: int) -> Ports:

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 from pdctl.desired import desire
 from pdctl.desired.engine import model_argument
-from pdctl.desired.render import env_file, render, systemd_assignment, systemd_command
+from pdctl.desired.render import env_file, render, systemd_command
 from pdctl.state import File, Unit
 from pdctl.topology import resolve
 from tests.topology.specs import cluster, serving
@@ -74,9 +74,7 @@ def test_a_command_line_is_read_back_as_the_same_words(words: list[str]) -> None
 
 
 @given(VARIABLES)
-def test_assignments_are_read_back_as_the_same_variables(env: dict[str, str]) -> None:
-    line = " ".join(systemd_assignment(name, value) for name, value in env.items())
-    assert reader.environment(f"[Service]\nEnvironment={line}\n") == env
+def test_an_environment_file_is_read_back_as_the_same_variables(env: dict[str, str]) -> None:
     assert reader.env_file(env_file(env)) == env
 
 
