@@ -27,8 +27,8 @@ def make_plan(
     """What has to be done on the hosts that could be looked at.
 
     `contents` are the bytes of files as they are now, for text diffs; `found_before` the keys that existed
-    before pdctl came; `pending` those that an interrupted apply was at; `unreachable` the hosts left out, with
-    the reason.
+    before pdctl came; `pending` those that an interrupted apply was at; `unreachable` the hosts left out,
+    with the reason.
     """
     away = unreachable or {}
     wanted = {key: resource for key, resource in desired.items() if key.host not in away}

@@ -25,6 +25,7 @@ class User:
 
     name: str
     home: str
+    shell: str = "/usr/sbin/nologin"
 
     @property
     def id(self) -> str:

@@ -8,7 +8,7 @@ from ansible.module_utils.pdctl_rows import Row
 
 # The compared fields of each kind, as in pdctl/state/model.py; a test holds the two together.
 COMPARED = {
-    "user": ("name", "home"),
+    "user": ("name", "home", "shell"),
     "directory": ("path", "owner", "group", "mode"),
     "file": ("path", "digest", "owner", "group", "mode", "secret"),
     "package": ("name", "version", "hold"),

@@ -20,17 +20,16 @@ NEW = (
     ".pdctl-new"  # beside the target; a fixed name, so that the next run clears what an interrupted one left
 )
 CHUNK = 1 << 20
-NOLOGIN = "/usr/sbin/nologin"
 
 
 def put_user(row: Row, have: Row | None) -> None:
-    """A system user and its group of the same name, without a login shell; its home is not made."""
-    name, home = row["name"], row["home"]
+    """A system user and its group of the same name; its home is not made."""
+    name, home, shell = row["name"], row["home"], row["shell"]
     if have:
         # Without a prefix usermod refuses while any process of the user runs (shadow 4.8 to 4.13, user_busy).
-        command = ["usermod", "--prefix", "/.", "--home", home, name]
+        command = ["usermod", "--prefix", "/.", "--home", home, "--shell", shell, name]
     else:
-        command = ["useradd", "--system", "--home-dir", home, "--no-create-home", "--shell", NOLOGIN]
+        command = ["useradd", "--system", "--home-dir", home, "--no-create-home", "--shell", shell]
         command += ["--gid", name] if _group_exists(name) else ["--user-group"]
         command.append(name)
     run(command, f"user {name}")

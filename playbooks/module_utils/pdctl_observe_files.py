@@ -21,7 +21,7 @@ def observe_user(row: Row) -> Row | None:
         entry = pwd.getpwnam(row["name"])
     except KeyError:
         return None
-    return {"kind": "user", "name": row["name"], "home": entry.pw_dir}
+    return {"kind": "user", "name": row["name"], "home": entry.pw_dir, "shell": entry.pw_shell}
 
 
 def observe_directory(row: Row) -> Row | None:

@@ -100,7 +100,7 @@ def request(**more: Any) -> str:
 
 
 def user(name: str = "pdctl") -> Row:
-    return {"kind": "user", "name": name, "home": "/nonexistent"}
+    return {"kind": "user", "name": name, "home": "/nonexistent", "shell": "/usr/sbin/nologin"}
 
 
 def directory(path: str, **more: Any) -> Row:
