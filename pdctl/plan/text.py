@@ -5,13 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 
+from pdctl.knowledge.secrecy import LIKE_A_TOKEN, NAMES
 from pdctl.state import File, Resource
 
 # Names whose value is masked, and values that look like a token whatever their name.
-SECRET_NAME = re.compile(
-    r"(?i)\b(\w*(?:token(?!s)|secret|password|passwd|api_?key|credential)\w*)(\s*[=:]\s*)(\S.*)"
-)
-SECRET_VALUE = re.compile(r"\b(?:hf_|sk-|ghp_|glpat-)[A-Za-z0-9_-]{6,}")
+SECRET_NAME = re.compile(rf"(?i)\b(\w*(?:{NAMES})\w*)(\s*[=:]\s*)(\S.*)")
+SECRET_VALUE = re.compile(LIKE_A_TOKEN)
 MASK = "***"
 LONGEST = 400  # lines of diff per file
 

@@ -5,22 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from pdctl.knowledge.secrecy import HUGGING_FACE_WORD, REAL_TOKEN, TOKENS
 from pdctl.spec.finding import Problem
 from pdctl.spec.source import Source
 
 LONGEST_SHOWN = 60
-
-# What issuers document as the look of their tokens.
-TOKENS = {
-    "Hugging Face": r"\b(?:hf|api_org)_[A-Za-z0-9]{30,}",
-    "OpenAI": r"\bsk-[A-Za-z0-9_-]{32,}",
-    "NVIDIA": r"\bnvapi-[A-Za-z0-9_-]{32,}",
-    "GitHub": r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{36,})",
-    "AWS": r"\bAKIA[A-Z0-9]{16}\b",
-}
-ANY_TOKEN = "|".join(TOKENS.values())
-# A whole word of this look is a Hugging Face token, or meant as one, whatever its length.
-HF_WORD = r"hf_\w{3,}"
 
 
 def shown(text: str) -> str:
@@ -34,16 +23,16 @@ def shown(text: str) -> str:
 
 def mask(text: str) -> str:
     """`text` with every token replaced."""
-    found = re.sub(ANY_TOKEN, "***", text)
-    return re.sub(rf"(?<!\w){HF_WORD}(?!\w)", "***", found)
+    found = re.sub(REAL_TOKEN, "***", text)
+    return re.sub(rf"(?<!\w){HUGGING_FACE_WORD}(?!\w)", "***", found)
 
 
 def leaks(source: Source) -> Iterator[Problem]:
     """Tokens anywhere in the file, comments included: it is committed and shared."""
-    if not re.search(ANY_TOKEN, source.text):
+    if not re.search(REAL_TOKEN, source.text):
         return
-    for issuer, pattern in TOKENS.items():
-        for match in re.finditer(pattern, source.text):
+    for issuer, beginning, rest in TOKENS:
+        for match in re.finditer(rf"\b{beginning}{rest}", source.text):
             yield Problem(
                 match.start(),
                 (),

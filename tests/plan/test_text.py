@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
+from pdctl.knowledge.secrecy import TOKENS, Token
 from pdctl.plan.text import file_diff, mask
+from pdctl.spec.secrecy import leaks
+from pdctl.spec.source import source
 from pdctl.state import File
 
 
@@ -28,3 +35,14 @@ def test_values_of_secret_names_and_token_shapes_are_masked() -> None:
 def test_binary_content_is_not_printed() -> None:
     want = File("/b", "sha256:2", content=b"\xff\x00")
     assert file_diff(want, File("/b", "sha256:1"), b"\xff\x01") == ("binary file differs",)
+
+
+@pytest.mark.parametrize("token", TOKENS, ids=lambda token: token.beginning)
+def test_what_begins_like_a_token_is_masked_in_diffs_and_a_real_one_refused_in_specs(token: Token) -> None:
+    beginning = re.sub(r"\(\?:(\w+)\|\w+\)|\[(\w)\w+\]", lambda m: m[1] or m[2], token.beginning)
+    shown = mask(f"-FOO={beginning}{'A1B2C3D4' * 2}")
+    assert shown == "-FOO=***"
+    text = f"cluster: chat # {beginning}{'A1B2C3D4' * (2 if token.issuer == 'AWS' else 5)}"
+    assert [leak.message for leak in leaks(source(text, "x"))] == [
+        f"this looks like a token of {token.issuer}; secrets never stand in this file"
+    ]

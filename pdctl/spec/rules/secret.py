@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from pdctl.knowledge.secrecy import HUGGING_FACE_WORD, NAMES, REAL_TOKEN
 from pdctl.spec.finding import Finding
 from pdctl.spec.model import Cluster
 from pdctl.spec.rules.rule import pools
-from pdctl.spec.secrecy import ANY_TOKEN, HF_WORD
 
-# Names that hold secrets by convention; values of such variables end up in world-readable unit files.
-SECRET_NAME = re.compile(r"(^|_)(TOKEN|PASSWORD|PASSWD|SECRET|API_KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIALS?)$")
+# Values of such variables end up in files that are not kept secret.
+SECRET_NAME = re.compile(rf"(^|_)({NAMES})$")
 HINT = "name it under `secrets` as {from_env: NAME} or {from_file: PATH}"
 
 
@@ -46,4 +46,5 @@ def names_are_given_once(cluster: Cluster) -> Iterator[Finding]:
 
 
 def _is_token(text: str) -> bool:
-    return bool(re.fullmatch(HF_WORD, text)) and not re.search(ANY_TOKEN, text)  # `leaks` tells those
+    whole = re.search(REAL_TOKEN, text)  # `leaks` tells those
+    return not whole and bool(re.fullmatch(HUGGING_FACE_WORD, text))
