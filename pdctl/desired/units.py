@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from pdctl.desired.engine import argv, environment, notes
 from pdctl.desired.layout import (
@@ -27,42 +28,34 @@ def instance_unit(
     topology: Topology, instance: Instance, venv: Venv, inputs: Sequence[File]
 ) -> list[Resource]:
     """Environment file, unit file and unit of one engine. `inputs` are the other files it reads."""
-    words = argv(topology, instance, f"{venv.path}/bin/python")
-    variables = environment(topology, instance)
-    return _unit(
-        topology,
+    process = _Process(
         instance.name,
         instance.role,
-        words=words,
-        variables=variables,
+        words=argv(topology, instance, f"{venv.path}/bin/python"),
+        variables=environment(topology, instance),
         inputs=inputs,
         venv=venv,
+        health=(f"{instance.url}/health", topology.spec.serving.load_timeout_s),
         notes=notes(topology, instance),
         after=_after(topology, instance),
         gpus_on_host=topology.hosts[instance.host].gpus if uses_gpus(topology.spec) else 0,
-        health=(f"{instance.url}/health", topology.spec.serving.load_timeout_s),
         secrets=tuple(topology.spec.secrets),
     )
+    return _resources(topology, process)
 
 
 def proxy_unit(topology: Topology, venv: Venv, config: File) -> list[Resource]:
     """Environment file, unit file and unit of the proxy."""
-    words = [f"{venv.path}/bin/python", "-m", "pdctl_proxy", "--config", config.path]
-    cache = cache_dir(topology.cluster, "proxy")
-    return _unit(
-        topology,
+    process = _Process(
         "proxy",
         Role.PROXY,
-        words=words,
-        variables={"HOME": cache},
+        words=[f"{venv.path}/bin/python", "-m", "pdctl_proxy", "--config", config.path],
+        variables={"HOME": cache_dir(topology.cluster, "proxy")},
         inputs=[config],
         venv=venv,
-        notes=[],
-        after=[],
-        gpus_on_host=0,
         health=(f"{topology.proxy.url}/health", PROXY_START_S),
-        secrets=(),
     )
+    return _resources(topology, process)
 
 
 def config_file(topology: Topology, name: str, content: bytes, mode: str = "0640") -> File:
@@ -76,44 +69,35 @@ def config_file(topology: Topology, name: str, content: bytes, mode: str = "0640
     )
 
 
-def _unit(
-    topology: Topology,
-    name: str,
-    role: Role,
-    *,
-    words: list[str],
-    variables: dict[str, str],
-    inputs: Sequence[File],
-    venv: Venv,
-    notes: list[str],
-    after: list[str],
-    gpus_on_host: int,
-    health: tuple[str, int],
-    secrets: tuple[str, ...],
-) -> list[Resource]:
-    cluster = topology.cluster
-    env = config_file(topology, f"{name}.env", render("units/environment.j2", name=name, variables=variables))
+def secrets_path(cluster: str) -> str:
+    return f"{config_dir(cluster)}/secrets.env"
 
-    def text(revision: str) -> bytes:
-        return render(
-            "units/instance.service.j2",
-            title=f"pdctl {cluster}: {name}",
-            user=SERVICE_USER,
-            argv=words,
-            env_path=env.path,
-            secrets_path=secrets_path(cluster) if secrets else "",
-            cache=cache_dir(cluster, name),
-            cache_name=f"pdctl/{cluster}/{name}",
-            runtime_name=f"pdctl/{cluster}/{name}",
-            notes=notes,
-            after=after,
-            gpus_on_host=gpus_on_host,
-            revision=revision,
-        )
 
-    digests = sorted([env.digest, *(file.digest for file in inputs)])
-    revision = object_digest([content_digest(text("")), digests, venv.digest])
-    unit_file = text(revision)
+@dataclass(frozen=True)
+class _Process:
+    """What a unit starts, from what, and when it counts as up."""
+
+    name: str
+    role: Role
+    words: Sequence[str]
+    variables: Mapping[str, str]
+    inputs: Sequence[File]
+    venv: Venv
+    health: tuple[str, int]  # URL, and the seconds it may take to answer
+    notes: Sequence[str] = ()
+    after: Sequence[str] = ()
+    gpus_on_host: int = 0
+    secrets: tuple[str, ...] = ()
+
+
+def _resources(topology: Topology, process: _Process) -> list[Resource]:
+    cluster, name = topology.cluster, process.name
+    variables = render("units/environment.j2", name=name, variables=process.variables)
+    env = config_file(topology, f"{name}.env", variables)
+    digests = sorted([env.digest, *(file.digest for file in process.inputs)])
+    template = content_digest(_text(cluster, process, env, revision=""))
+    revision = object_digest([template, digests, process.venv.digest])
+    unit_file = _text(cluster, process, env, revision)
     return [
         env,
         File(path=unit_path(cluster, name), digest=content_digest(unit_file), content=unit_file),
@@ -121,19 +105,34 @@ def _unit(
             name=unit_name(cluster, name),
             revision=revision,
             instance=name,
-            role=role.value,
-            argv=tuple(words),
-            environment=tuple(sorted(variables.items())),
-            secret_names=secrets,
-            health_url=health[0],
-            health_s=health[1],
-            inputs=(env.id, *(file.id for file in inputs), venv.id),
+            role=process.role.value,
+            argv=tuple(process.words),
+            environment=tuple(sorted(process.variables.items())),
+            secret_names=process.secrets,
+            health_url=process.health[0],
+            health_s=process.health[1],
+            inputs=(env.id, *(file.id for file in process.inputs), process.venv.id),
         ),
     ]
 
 
-def secrets_path(cluster: str) -> str:
-    return f"{config_dir(cluster)}/secrets.env"
+def _text(cluster: str, process: _Process, env: File, revision: str) -> bytes:
+    name = process.name
+    return render(
+        "units/instance.service.j2",
+        title=f"pdctl {cluster}: {name}",
+        user=SERVICE_USER,
+        argv=process.words,
+        env_path=env.path,
+        secrets_path=secrets_path(cluster) if process.secrets else "",
+        cache=cache_dir(cluster, name),
+        cache_name=f"pdctl/{cluster}/{name}",
+        runtime_name=f"pdctl/{cluster}/{name}",
+        notes=process.notes,
+        after=process.after,
+        gpus_on_host=process.gpus_on_host,
+        revision=revision,
+    )
 
 
 def _after(topology: Topology, instance: Instance) -> list[str]:
