@@ -10,13 +10,31 @@ from typing import Any
 from pdctl.errors import UnhealthyError
 
 TIMEOUT_S = 120.0
+SHOWN = 300  # bytes of an answer that stand in an error
+
+
+class StatusError(UnhealthyError):
+    """An answer with another status than 200."""
+
+    def __init__(self, asked: str, status: int, body: bytes, *, where: str, hint: str | None) -> None:
+        self.status = status
+        self.body = body
+        self.said = _said(body)
+        super().__init__(f"{asked} answered {status}: {self.said}", where=where, hint=hint)
 
 
 class Client:
-    """Requests to one server at `connect_to`; `name` stands in errors."""
+    """Requests to one server at `connect_to`; `name` and `hint` stand in errors."""
 
-    def __init__(self, name: str, connect_to: tuple[str, int], timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        name: str,
+        connect_to: tuple[str, int],
+        timeout_s: float = TIMEOUT_S,
+        hint: str | None = None,
+    ) -> None:
         self.name = name
+        self.hint = hint
         self._connect_to = connect_to
         self._timeout_s = timeout_s
 
@@ -24,12 +42,12 @@ class Client:
         return self._ask("GET", path, None)[0]
 
     def get_json(self, path: str) -> Any:
-        return _json(self.get(path), self.name, path)
+        return self._json(self.get(path), path)
 
     def post(self, path: str, body: Mapping[str, Any]) -> tuple[Any, Mapping[str, str]]:
         """The parsed answer and its headers in lower case. Raises UnhealthyError for anything but 200."""
         data, headers = self._ask("POST", path, json.dumps(body).encode())
-        return _json(data, self.name, path), headers
+        return self._json(data, path), headers
 
     def _ask(self, method: str, path: str, body: bytes | None) -> tuple[bytes, Mapping[str, str]]:
         host, port = self._connect_to
@@ -39,22 +57,30 @@ class Client:
             answer = connection.getresponse()
             data = answer.read()
         except (OSError, http.client.HTTPException) as error:
-            raise UnhealthyError(
-                f"{method} {path} failed: {error or type(error).__name__}", where=self.name
-            ) from None
+            said = f"{method} {path} failed: {error or type(error).__name__}"
+            raise UnhealthyError(said, where=self.name, hint=self.hint) from None
         finally:
             connection.close()
         if answer.status != 200:
-            raise UnhealthyError(f"{method} {path} answered {answer.status}: {_short(data)}", where=self.name)
+            asked = f"{method} {path}"
+            raise StatusError(asked, answer.status, data, where=self.name, hint=self.hint)
         return data, {name.lower(): value for name, value in answer.getheaders()}
 
+    def _json(self, data: bytes, path: str) -> Any:
+        try:
+            return json.loads(data)
+        except ValueError:
+            said = f"{path} did not answer with JSON: {_short(data)}"
+            raise UnhealthyError(said, where=self.name, hint=self.hint) from None
 
-def _json(data: bytes, name: str, path: str) -> Any:
+
+def _said(data: bytes) -> str:
+    """The message of an OpenAI error object, whole; else the beginning of whatever came."""
     try:
-        return json.loads(data)
-    except ValueError:
-        raise UnhealthyError(f"{path} did not answer with JSON: {_short(data)}", where=name) from None
+        return str(json.loads(data)["error"]["message"])
+    except (ValueError, LookupError, TypeError):
+        return _short(data)
 
 
 def _short(data: bytes) -> str:
-    return " ".join(data[:300].decode(errors="replace").split()) or "nothing"
+    return " ".join(data[:SHOWN].decode(errors="replace").split()) or "nothing"

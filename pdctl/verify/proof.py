@@ -24,11 +24,16 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Transfer:
-    """What the decoders say came from prefillers, in tokens; None where this version has no counter."""
+    """What the decoders say came from prefillers; None where nothing says it."""
 
     expected: int  # at least
     moved: int | None
-    source: str  # the counter or log line it was read from
+    source: str  # the counter or journal line it was read from
+    unit: str = "tokens"  # or transfers
+
+    @property
+    def enough(self) -> bool:
+        return self.moved is not None and self.moved >= self.expected
 
 
 @dataclass(frozen=True)
@@ -53,19 +58,23 @@ class Proof:
         ]
         if self.simulated and not self.may_simulate:
             found.append("an engine calls itself simulated, but the spec asks for a real one")
-        if self.transfer and self.transfer.moved is None:
-            found.append(f"nothing says whether the KV moved ({self.transfer.source})")
-        elif self.transfer and (self.transfer.moved or 0) < self.transfer.expected:
-            found.append(
-                f"the KV did not move: decoders took {self.transfer.moved} of at least"
-                f" {self.transfer.expected} prompt tokens from prefillers ({self.transfer.source})"
-                " and computed the rest themselves"
-            )
+        if self.transfer and not self.transfer.enough:
+            found.append(_not_moved(self.transfer))
         return tuple(found)
 
     @property
     def ok(self) -> bool:
         return not self.problems
+
+
+def _not_moved(transfer: Transfer) -> str:
+    if transfer.moved is None:
+        return f"nothing says whether the KV moved: the decoders do not tell ({transfer.source})"
+    what = "prompt tokens" if transfer.unit == "tokens" else transfer.unit
+    return (
+        f"the KV did not move: decoders took {transfer.moved} of at least {transfer.expected} {what}"
+        f" from prefillers ({transfer.source}) and computed the rest themselves"
+    )
 
 
 def proof_document(proof: Proof) -> dict[str, Any]:

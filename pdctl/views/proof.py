@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from pdctl.verify.proof import Exchange, Proof
+from pdctl.verify.proof import Exchange, Proof, Transfer
 
 
 def show_proof(proof: Proof, console: Console, *, brief: bool = False) -> None:
@@ -16,13 +16,8 @@ def show_proof(proof: Proof, console: Console, *, brief: bool = False) -> None:
         for exchange in proof.exchanges:
             console.print(_exchange(exchange, proof))
     console.print(_served(proof))
-    if proof.transfer and proof.transfer.moved is not None:
-        t = proof.transfer
-        moved = t.moved or 0
-        text = (
-            f"KV moved: decoders took {moved} prompt tokens from prefillers (at least {t.expected} expected)"
-        )
-        console.print(_line(moved >= t.expected, text))
+    if proof.transfer:
+        console.print(_transfer(proof.transfer))
     asked = [e for e in proof.exchanges if e.equal is not None]
     if asked:
         equal = sum(bool(e.equal) for e in asked)
@@ -34,6 +29,17 @@ def show_proof(proof: Proof, console: Console, *, brief: bool = False) -> None:
 def _served(proof: Proof) -> Text:
     engines = ", ".join(f"{name} {version}" for name, version in sorted(proof.versions.items()))
     return _line(True, f"Served: {len(proof.exchanges)} requests through the proxy ({engines})")
+
+
+def _transfer(transfer: Transfer) -> Text:
+    if transfer.moved is None:
+        line = _line(False, "KV moved: not known")
+    else:
+        what = "prompt tokens" if transfer.unit == "tokens" else transfer.unit
+        line = _line(
+            transfer.enough, f"KV moved: {transfer.moved} {what}, at least {transfer.expected} expected"
+        )
+    return line.append(f"  [{transfer.source}]", style="dim")
 
 
 def _exchange(exchange: Exchange, proof: Proof) -> Text:

@@ -1,0 +1,39 @@
+"""Topology -> clients for the proxy and for engines, whose errors say where and what to do next."""
+
+from __future__ import annotations
+
+import re
+
+from pdctl.errors import UnhealthyError
+from pdctl.hosts.doors import Doors
+from pdctl.topology.model import Instance, Role, Topology
+from pdctl.verify.http import Client, StatusError
+
+NOT_ARRIVED = "the KV of this prompt did not arrive"  # the proxy's words, proxy/lmcache.py
+
+
+def front(topology: Topology, doors: Doors) -> Client:
+    """The proxy."""
+    place = topology.proxy
+    return _client(doors, "proxy", place.host, place.address, place.http)
+
+
+def engine(doors: Doors, instance: Instance) -> Client:
+    """One engine, asked directly."""
+    return _client(doors, instance.name, instance.host, instance.address, instance.ports.http)
+
+
+def refused(error: StatusError, topology: Topology) -> UnhealthyError:
+    """What the proxy answered to a prompt, with the journal that says why."""
+    named = [i.name for i in topology.instances if re.search(rf"(?<![\w-]){i.name}(?![\w-])", error.said)]
+    if NOT_ARRIVED in error.said:
+        sender = next(i.name for i in topology.of(Role.PREFILLER) if i.name in named or not named)
+        hint = f"`pdctl logs {sender}` shows what it could not send"
+        return UnhealthyError(f"the KV did not arrive: {error.said}", where=error.where, hint=hint)
+    hint = f"`pdctl logs {named[0] if named else 'proxy'}` shows why"
+    return UnhealthyError(error.message, where=error.where, hint=hint)
+
+
+def _client(doors: Doors, name: str, host: str, address: str, port: int) -> Client:
+    hint = f"`pdctl logs {name}` shows why"
+    return Client(f"{host}/{name}", doors.tunnel(host, address, port), hint=hint)
