@@ -1,4 +1,4 @@
-"""The metrics there are: the names of vLLM 0.11.0 to 0.33.0 and LMCache 0.3.10 to 0.5.6, all at once."""
+"""The metrics there are: the names of vLLM 0.11.0 to 0.33.0 and LMCache 0.3.10 to 0.5.6."""
 
 from __future__ import annotations
 
@@ -23,6 +23,14 @@ class Histogram(NamedTuple):
 
 FAMILIES = ("lmcache:", "vllm:nixl_")
 """Metrics that are there only with the connector they belong to."""
+
+# How names begin that vLLM 0.11.0 lacks and 0.32.0 has (v1/metrics/loggers.py, nixl connector); the counters
+# of external hits came with pull request 26245, after 0.11.0; the others are taken to have come with them.
+SINCE: Mapping[str, tuple[int, ...]] = {
+    "vllm:external_prefix_cache_": (0, 11, 1),
+    "vllm:prompt_tokens_by_source": (0, 11, 1),
+    "vllm:nixl_": (0, 11, 1),
+}
 
 COUNTERS: Mapping[str, Counter] = {
     "vllm:prompt_tokens": Counter("Prompt tokens processed."),

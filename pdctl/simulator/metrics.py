@@ -8,35 +8,37 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from .metric_names import COUNTERS, FAMILIES, HISTOGRAMS, Counter
+from .metric_names import COUNTERS, FAMILIES, HISTOGRAMS, SINCE, Counter
 
 
 class Metrics:
-    """What one instance has counted so far."""
+    """What one instance of a vLLM of `release` has counted so far; what it has no metric for is not kept."""
 
-    def __init__(self, model: str, family: str) -> None:
+    def __init__(self, model: str, family: str, release: tuple[int, ...]) -> None:
         self._labels = {"engine": "0", "model_name": model}
         # A counter that never counted shows as 0, not as absent.
         self._counts = {
             name: dict.fromkeys(counter.values or ("",), 0.0)
             for name, counter in COUNTERS.items()
-            if _shown(name, family)
+            if _shown(name, family, release)
         }
         self._histograms = {
             name: _Histogram(histogram.bounds)
             for name, histogram in HISTOGRAMS.items()
-            if _shown(name, family)
+            if _shown(name, family, release)
         }
         self._gauges: dict[str, Callable[[], float]] = {}
         self._started = time.time()
 
     def count(self, name: str, amount: float = 1, value: str = "") -> None:
         """Add to a counter; `value` is the value of its own label, if it has one."""
-        self._counts[name][value] += amount
+        if name in self._counts or name not in COUNTERS:
+            self._counts[name][value] += amount
 
     def observe(self, name: str, number: float, times: int = 1) -> None:
         """Add to a histogram."""
-        self._histograms[name].add(number, times)
+        if name in self._histograms or name not in HISTOGRAMS:
+            self._histograms[name].add(number, times)
 
     def gauge(self, name: str, read: Callable[[], float]) -> None:
         """Show what `read` says at the time of asking."""
@@ -95,8 +97,9 @@ class _Histogram:
         return rows
 
 
-def _shown(name: str, family: str) -> bool:
-    return not name.startswith(FAMILIES) or bool(family and name.startswith(family))
+def _shown(name: str, family: str, release: tuple[int, ...]) -> bool:
+    of_connector = not name.startswith(FAMILIES) or bool(family and name.startswith(family))
+    return of_connector and all(release >= first for start, first in SINCE.items() if name.startswith(start))
 
 
 def _own(counter: Counter, value: str) -> dict[str, str]:

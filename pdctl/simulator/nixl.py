@@ -27,6 +27,7 @@ class SideChannel:
     port: int
     listeners: int
     lease_s: float
+    report_s: float  # time between two lines of statistics
 
 
 def read_side_channel(environ: Mapping[str, str], runtime: Runtime) -> SideChannel:
@@ -41,6 +42,7 @@ def read_side_channel(environ: Mapping[str, str], runtime: Runtime) -> SideChann
             port=int(environ.get("VLLM_NIXL_SIDE_CHANNEL_PORT", 5557 if old else 5600)),
             listeners=runtime.arguments.ranks if old else 1,
             lease_s=float(lease),
+            report_s=max(0.1, float(environ.get("VLLM_LOG_STATS_INTERVAL", 10))),
         )
     except (TypeError, ValueError) as error:
         raise StartError(f"ValueError: NIXL side channel: {error}") from error
@@ -66,9 +68,13 @@ class Nixl:
         self._engine_id = runtime.transfer.engine_id or secrets.token_hex(16)
         self._held: dict[str, _Held] = {}
         self._listeners: list[wire.Listener] = []
+        self._reads = 0  # since the last line of statistics
+        self._reporter: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Bind the side channel."""
+        if _is_old(self._runtime):  # has no metrics of its reads
+            self._reporter = asyncio.get_running_loop().create_task(self._report())
         for rank in range(self._channel.listeners):
             port = self._channel.port + rank
             self._listeners.append(
@@ -97,6 +103,7 @@ class Nixl:
         seconds = await self._runtime.pace.transfer(size)
         self._runtime.metrics.observe("vllm:nixl_xfer_time_seconds", seconds)
         self._runtime.metrics.observe("vllm:nixl_bytes_transferred", size)
+        self._reads += self._runtime.arguments.ranks
         state = int(answer["state"])
         if self._runtime.faults.now.corrupt_kv:
             state = text.garbled(state)
@@ -136,8 +143,18 @@ class Nixl:
         """Unbind and forget."""
         for held in self._held.values():
             held.expiry.cancel()
+        if self._reporter:
+            self._reporter.cancel()
         for listener in self._listeners:
             await listener.close()
+
+    async def _report(self) -> None:
+        """What the periodic statistics of 0.11.0 say of reads."""
+        while True:
+            await asyncio.sleep(self._channel.report_s)
+            if self._reads:
+                log.info("KV Transfer metrics: num_successful_transfers=%d", self._reads)
+                self._reads = 0
 
     async def _ask(self, kv: Mapping[str, Any]) -> wire.Message:
         host, port = kv.get("remote_host"), kv.get("remote_port")

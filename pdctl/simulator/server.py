@@ -22,7 +22,7 @@ from .lmcache import LMCache, read_lmcache
 from .metrics import Metrics
 from .nixl import Nixl, read_side_channel
 from .pace import Pace
-from .parameters import Parameters
+from .parameters import Parameters, version
 from .receiver import Receiver
 from .runtime import Runtime
 from .sender import Sender
@@ -43,7 +43,7 @@ async def serve(
     faults = FaultSwitch(parameters.faults)
     context = zmq.asyncio.Context()
     pace = Pace(parameters, faults, arguments.seed)
-    metrics = Metrics(arguments.served_names[0], transfer.metric_family)
+    metrics = Metrics(arguments.served_names[0], transfer.metric_family, version(parameters.vllm_version))
     runtime = Runtime(arguments, parameters, transfer, context, pace, metrics, faults)
     announcer = asyncio.get_running_loop().create_task(_announce(arguments))
     try:

@@ -55,14 +55,18 @@ def test_the_decoder_takes_the_prompt_over_and_writes_what_an_aggregated_server_
 def test_the_first_token_appended_to_the_prompt_continues_the_text_with_lmcache_0_3_10(
     pair: Start, aggregated: Instance
 ) -> None:
-    pd = pair(extra={"skip_last_n_tokens": 1}, parameters={"lmcache_version": "0.3.10"})
+    versions = {"lmcache_version": "0.3.10", "vllm_version": "0.11.0"}
+    pd = pair(extra={"skip_last_n_tokens": 1}, parameters=versions)
     ids = prompt(20)
     first = pd.prefill(ids)
     assert len(pd.notifications(1)) == 1
     token = first["kv_transfer_params"]["first_tok"]
     text = first["choices"][0]["text"] + pd.decoder.text([*ids, token], 7)
     assert text == aggregated.text(ids, 8)
-    assert pd.decoder.metric(HITS) == 20
+    assert HITS not in pd.decoder.call("GET", "/metrics")[1]  # vLLM 0.11.0 has no such counter
+    said = pd.decoder.log.read_text()
+    assert "Total tokens 21, LMCache hit tokens: 20, need to load: 20" in said
+    assert "Retrieved 20 out of 20 required tokens" in said
     assert pd.decoder.metric(SLOTS) == 0
 
 

@@ -140,3 +140,24 @@ def test_a_text_that_ends_with_its_first_token_hands_nothing_over(farm: Farm) ->
     answer = prefiller.complete("x", 1, ignore_eos=False, kv_transfer_params=WANTED)
     assert answer["choices"][0]["finish_reason"] == "stop"
     assert answer["kv_transfer_params"] is None
+
+
+def test_vllm_0_11_says_in_its_log_and_in_no_counter_what_it_read(farm: Farm) -> None:
+    transfer = json.dumps({"kv_connector": "NixlConnector", "kv_role": "kv_both"})
+    env = {"VLLM_NIXL_SIDE_CHANNEL_HOST": "127.0.0.1", "VLLM_LOG_STATS_INTERVAL": "0.2"}
+    engines = [
+        farm.spawn(
+            "--kv-transfer-config",
+            transfer,
+            env={**env, "VLLM_NIXL_SIDE_CHANNEL_PORT": str(free_ports(1)[0])},
+            vllm_version="0.11.0",
+        )
+        for _ in range(2)
+    ]
+    farm.up(*engines)
+    Nixl(*engines).generate("read once")
+    decoder = engines[1]
+    until(lambda: "KV Transfer metrics: num_successful_transfers=1\n" in decoder.log.read_text())
+    shown = decoder.call("GET", "/metrics")[1]
+    assert "vllm:prompt_tokens_total" in shown
+    assert not re.search("external|by_source|nixl", shown)
