@@ -1,12 +1,14 @@
 """Direct requirements -> a lock: the maintainer's script behind `make locks`, never run by users.
 
 `python -m pdctl.bundle.resolve [NAME...]` downloads what pip resolves, hashes the files and rewrites
-`pdctl/knowledge/locks/NAME-py311.lock`. Read the difference before you commit it.
+`pdctl/knowledge/locks/NAME-pyVERSION.lock`, one for each Python of the hosts. Read the difference before you
+commit it.
 """
 
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,9 +21,11 @@ from pathlib import Path
 from pdctl.bundle.download import canonical, target_options
 from pdctl.bundle.manifest import sha256_of
 from pdctl.knowledge.locks import INSTALLER, lock_path
+from pdctl.knowledge.systems import CPU_ENGINE_SYSTEM, SYSTEM_PYTHON
 from pdctl.parts.lock import Entry
 
-PYTHON = "3.11"  # Debian 12's own
+PYTHONS = tuple(sorted(set(SYSTEM_PYTHON.values())))
+_CPU_ENGINE_PYTHON = SYSTEM_PYTHON[CPU_ENGINE_SYSTEM]
 
 
 @dataclass(frozen=True)
@@ -32,10 +36,11 @@ class Recipe:
     unresolved: tuple[str, ...] = ()  # taken as they are, without their dependencies
     like: str = ""  # the dependencies of this wheel (one of `unresolved`) are required too
     without: tuple[str, ...] = ()  # names left out, of `like`'s dependencies and of the result
+    pythons: tuple[str, ...] = PYTHONS
 
 
 RECIPES = {
-    INSTALLER: Recipe((INSTALLER,)),
+    INSTALLER: Recipe((INSTALLER,), pythons=PYTHONS[:1]),
     "proxy": Recipe(("aiohttp>=3.10,<4", "msgpack>=1.1,<2", "pyzmq>=26,<28")),
     "simulator": Recipe(("aiohttp>=3.10,<4", "msgpack>=1.1,<2", "pyyaml>=6,<7", "pyzmq>=26,<28")),
     "engine-cpu": Recipe(
@@ -58,28 +63,57 @@ RECIPES = {
         # Not needed for text models. torchvision's general build does not import beside a CPU torch; triton
         # (with xgrammar) is 996 MB and vLLM goes on without it.
         without=("torchaudio", "torchcodec", "torchvision", "triton"),
+        pythons=(_CPU_ENGINE_PYTHON,),
     ),
 }
 
 
 def main(names: list[str]) -> None:
-    if f"{sys.version_info.major}.{sys.version_info.minor}" != PYTHON or sys.platform != "linux":
-        # pip takes the hosts' tags from its options, but a requirement's markers from where it runs.
-        sys.exit(f"run this with Python {PYTHON} on Linux")
-    for name in names or list(RECIPES):
+    if sys.platform != "linux":
+        sys.exit("run this on Linux")
+    chosen = [(name, python) for name in names or RECIPES for python in RECIPES[name].pythons]
+    programs = {python: _interpreter(python) for _, python in chosen}
+    for name, python in chosen:
+        path = lock_path(name, python)
         with tempfile.TemporaryDirectory(prefix="pdctl-locks-") as folder:
-            wheels = _download(RECIPES[name], Path(folder))
-            lock_path(name, PYTHON).write_text(_lock_text(name, wheels), "utf-8")
-        print(f"{name}: {len(wheels)} wheels")
+            wheels = _download(RECIPES[name], Pip(python, programs[python], Path(folder)))
+            path.write_text(_lock_text(name, wheels), "utf-8")
+        print(f"{path.name}: {len(wheels)} wheels")
 
 
-def _download(recipe: Recipe, folder: Path) -> list[Path]:
+@dataclass(frozen=True)
+class Pip:
+    """pip, filling `folder` with wheels for hosts with `python`.
+
+    It takes the hosts' tags from its options, but a requirement's markers from the Python that runs it.
+    """
+
+    python: str
+    program: str
+    folder: Path
+
+    def __call__(self, *words: str) -> None:
+        command = [sys.executable, "-m", "pip", "--python", self.program, "download", "--quiet"]
+        command += [*target_options(self.python), "--dest", str(self.folder), *words]
+        subprocess.run(command, check=True)
+
+
+def _interpreter(python: str) -> str:
+    """Of the same version as the hosts', since markers ask for no more than major.minor."""
+    found = shutil.which(f"python{python}")
+    if found is None or subprocess.run([found, "-c", ""], check=False).returncode:
+        sys.exit(f"put a Python {python} on PATH: its locks are made with it")
+    return found
+
+
+def _download(recipe: Recipe, pip: Pip) -> list[Path]:
+    folder = pip.folder
     if recipe.unresolved:
-        _pip(folder, "--no-deps", *recipe.unresolved)
+        pip("--no-deps", *recipe.unresolved)
     requires = [*recipe.requires]
     if recipe.like:
         requires += _dependencies(next(folder.glob(f"{recipe.like.replace('-', '_')}-*.whl")), recipe)
-    _pip(folder, *requires)
+    pip(*requires)
     kept = (wheel for wheel in folder.glob("*.whl") if _name(wheel) not in recipe.without)
     return sorted(kept, key=_name)
 
@@ -94,20 +128,6 @@ def _dependencies(wheel: Path, recipe: Recipe) -> Iterator[str]:
         name = re.match(r"[A-Za-z0-9._-]+", line)
         if name and "extra ==" not in line and canonical(name[0]) not in {*recipe.without, *pinned}:
             yield line
-
-
-def _pip(folder: Path, *words: str) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        *target_options(PYTHON),
-        "--dest",
-        str(folder),
-    ]
-    subprocess.run([*command, *words], check=True)
 
 
 def _lock_text(name: str, wheels: list[Path]) -> str:

@@ -7,6 +7,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from pdctl.errors import BundleError
 from pdctl.knowledge.locks import lock_path
@@ -38,6 +39,13 @@ class Lock:
     digest: str
 
 
+class Runtime(NamedTuple):
+    """A Python environment of hosts and the Python it is for: the name of a lock."""
+
+    name: str
+    python: str
+
+
 @functools.cache
 def load_lock(name: str, python: str) -> Lock:
     """The lock that pdctl ships for the environment `name` on `python`, e.g. `engine-cpu` on `3.11`."""
@@ -48,6 +56,12 @@ def load_lock(name: str, python: str) -> Lock:
             hint=f"locks there are: {', '.join(known_locks())}",
         )
     return parse_lock(path.read_text("utf-8"), path)
+
+
+def locked_pythons(name: str) -> tuple[str, ...]:
+    """Every Python that `name` is locked for, as `3.11`."""
+    found = (re.fullmatch(rf"{re.escape(name)}-py(\d)(\d+)", stem) for stem in known_locks())
+    return tuple(f"{match[1]}.{match[2]}" for match in found if match)
 
 
 def known_locks() -> tuple[str, ...]:

@@ -4,7 +4,7 @@ import pytest
 
 from pdctl.errors import BundleError
 from pdctl.knowledge.locks import lock_path
-from pdctl.parts.lock import load_lock, parse_lock
+from pdctl.parts.lock import known_locks, load_lock, locked_pythons, parse_lock
 
 A, B = "a" * 64, "b" * 64
 
@@ -51,11 +51,31 @@ def test_a_python_without_a_lock_is_named() -> None:
     assert "proxy-py311" in str(error.value.hint)
 
 
-@pytest.mark.parametrize("name", ["engine-cpu", "proxy", "simulator", "uv"])
-def test_shipped_locks_are_sorted_and_name_no_place(name: str) -> None:
-    names = [entry.name for entry in load_lock(name, "3.11").entries]
-    assert names == sorted(names)
-    assert "://" not in lock_path(name, "3.11").read_text()
+@pytest.mark.parametrize("stem", known_locks())
+def test_shipped_locks_are_sorted_and_name_no_place(stem: str) -> None:
+    name, _, digits = stem.rpartition("-py")
+    python = f"{digits[0]}.{digits[1:]}"
+    names = [entry.name for entry in load_lock(name, python).entries]
+    assert names == sorted(names) and names
+    assert "://" not in lock_path(name, python).read_text()
+
+
+def test_a_runtime_says_which_pythons_it_is_locked_for() -> None:
+    assert locked_pythons("engine-cpu") == ("3.11",)
+    assert {"3.10", "3.11", "3.12"} <= set(locked_pythons("proxy"))
+    assert locked_pythons("none") == ()
+
+
+def test_the_installer_is_one_wheel_for_every_python() -> None:
+    assert load_lock("uv", "3.10").entries == load_lock("uv", "3.12").entries
+
+
+@pytest.mark.parametrize("name", ["proxy", "simulator"])
+def test_only_python_3_10_needs_the_timeouts_that_later_ones_have(name: str) -> None:
+    """aiohttp requires async-timeout below Python 3.11: a lock resolved by another Python would lack it."""
+    for python in locked_pythons(name):
+        names = {entry.name for entry in load_lock(name, python).entries}
+        assert ("async-timeout" in names) == (python == "3.10")
 
 
 def test_the_cpu_engine_is_the_proven_stack_without_what_it_does_not_need() -> None:

