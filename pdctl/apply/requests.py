@@ -22,17 +22,16 @@ AWAY = ("stop", "delete")
 
 @dataclass(frozen=True)
 class Supply:
-    """Files of the bundle, relative to it: wheels by `name==version`, debs by package."""
+    """Files of the bundle, relative to it: wheels by hash, debs by package.
 
-    wheels: Mapping[str, str]
+    A version alone names no wheel: hosts with different Pythons get different files of it.
+    """
+
+    wheels: Mapping[str, str]  # by `sha256:...`, as requirements have it
     debs: Mapping[str, str]
     sizes: Mapping[str, int]
     folder: str  # on the controller
-
-    @property
-    def installer(self) -> str:
-        """uv's wheel, which every bundle holds."""
-        return next(file for name, file in sorted(self.wheels.items()) if name.startswith("uv=="))
+    installer: str = ""  # uv's wheel
 
 
 @dataclass(frozen=True)
@@ -143,9 +142,16 @@ def _missing(rows: Iterable[Mapping[str, Any]], supply: Supply, present: Mapping
     needed: set[str] = set()
     for row in rows:
         if row["kind"] == "venv":
-            needed |= {supply.wheels[name] for name in row["wheels"]} | {supply.installer}
+            needed |= {_wheel(line, supply) for line in row["requirements"] if row["wheels"]}
+            needed.add(supply.installer)
         elif row["kind"] == "file" and row["source"]:
             needed.add(row["source"])
         elif row["kind"] == "package" and row["deb"]:
             needed.add(row["deb"])
     return sorted(name for name in needed if present.get(name) != supply.sizes[name])
+
+
+def _wheel(requirement: str, supply: Supply) -> str:
+    """The bundle's file of a locked line; several hashes are builds of which one is there."""
+    hashes = [word.removeprefix("--hash=") for word in requirement.split()[1:]]
+    return next(supply.wheels[each] for each in hashes if each in supply.wheels)

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pdctl.apply.requests import Supply
-from pdctl.bundle.collect import Bundle, collect, default_folder
+from pdctl.bundle.collect import Bundle, Runtime, collect, default_folder
+from pdctl.knowledge.locks import INSTALLER
+from pdctl.knowledge.systems import CPU_ENGINE_SYSTEM, SYSTEM_PYTHON
 from pdctl.plan import Action, Plan
 from pdctl.state import File, Package, State, Venv
 
@@ -19,25 +21,27 @@ def supply_for(plan: Plan, desired: State, folder: Path | None, progress: Callab
     wanted = [desired[c.key] for c in plan.changes if c.action in (Action.CREATE, Action.UPDATE)]
     where = folder or default_folder()
     venvs = [r for r in wanted if isinstance(r, Venv)]
-    names = {_runtime(venv) for venv in venvs if venv.wheels}
+    runtimes = {_runtime(venv) for venv in venvs if venv.wheels}
     if any(isinstance(r, Package) and r.deb for r in wanted) or any(
         isinstance(r, File) and r.source for r in wanted
     ):
-        names.add("engine-cpu")  # the only runtime that brings packages and a model
-    if not names and not venvs:
+        # The only runtime that brings packages and a model.
+        runtimes.add(Runtime("engine-cpu", SYSTEM_PYTHON[CPU_ENGINE_SYSTEM]))
+    if not runtimes and not venvs:
         return Supply({}, {}, {}, str(where))
-    return as_supply(collect(sorted(names), where, progress=progress), where)
+    return as_supply(collect(runtimes, where, progress=progress), where)
 
 
 def as_supply(bundle: Bundle, where: Path) -> Supply:
     return Supply(
-        wheels={f"{w.name}=={w.version}": w.file for w in bundle.wheels},
+        wheels={f"sha256:{w.sha256}": w.file for w in bundle.wheels},
         debs={d.name: d.file for d in bundle.debs},
         sizes={item.file: item.size for item in (*bundle.wheels, *bundle.debs, *bundle.models)},
         folder=str(where.absolute()),
+        installer=next((w.file for w in bundle.wheels if w.name == INSTALLER), ""),
     )
 
 
-def _runtime(venv: Venv) -> str:
-    """`/opt/pdctl/venvs/engine-cpu-0123456789ab` -> `engine-cpu`."""
-    return venv.path.rsplit("/", 1)[1].rsplit("-", 1)[0]
+def _runtime(venv: Venv) -> Runtime:
+    """`/opt/pdctl/venvs/engine-cpu-0123456789ab` -> `engine-cpu`, with its Python."""
+    return Runtime(venv.path.rsplit("/", 1)[1].rsplit("-", 1)[0], venv.python)

@@ -1,4 +1,4 @@
-"""Names of environments -> a bundle: a folder with every wheel, package and model file that hosts install."""
+"""Environments -> a bundle: a folder with every wheel, package and model file that hosts install."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from pdctl.desired.packages import CPU_ENGINE_PACKAGES
 from pdctl.desired.runtime import OWN_PARTS
 from pdctl.errors import BundleError
 from pdctl.knowledge.locks import INSTALLER
-from pdctl.parts.lock import Entry, load_lock
+from pdctl.knowledge.systems import SYSTEM_PYTHON
+from pdctl.parts.lock import Entry, Runtime, load_lock
 from pdctl.parts.own import own_wheel
 from pdctl.parts.tiny_model import TINY_MODEL, tiny_model_files
 
-__all__ = ["Bundle", "Item", "collect", "default_folder", "load_bundle", "verify"]
+__all__ = ["Bundle", "Item", "Runtime", "collect", "default_folder", "load_bundle", "verify"]
 
-PYTHON = "3.11"
 _PACKAGES: Mapping[str, tuple[str, ...]] = {"engine-cpu": CPU_ENGINE_PACKAGES}
 
 
@@ -48,20 +48,19 @@ def default_folder() -> Path:
 
 
 def collect(
-    names: Iterable[str],
+    runtimes: Iterable[Runtime],
     out: Path,
     *,
     progress: Progress = lambda text: None,
-    python: str = PYTHON,
     cache: Path | None = None,
 ) -> Bundle:
-    """Make `out` hold all that the environments `names` need, fetching only what is missing.
+    """Make `out` hold all that these environments need, fetching only what is missing.
 
     Wheels are fetched into `cache` (by default `default_folder()`) and linked from there. Raises a
     BundleError that names the wheel or package that cannot be had. Nothing is ever half-written, and the
     next call goes on where this one stopped.
     """
-    need = _need(names, python)
+    need = _need(runtimes)
     out, cache = out.absolute(), (cache or default_folder()).absolute()
     try:
         with contextlib.ExitStack() as held:
@@ -75,25 +74,29 @@ def collect(
 
 @dataclass(frozen=True)
 class _Need:
-    python: str
-    entries: tuple[Entry, ...]
+    entries: Mapping[str, tuple[Entry, ...]]  # by Python
     parts: tuple[str, ...]
     packages: tuple[str, ...]
 
 
-def _need(names: Iterable[str], python: str) -> _Need:
-    wanted = sorted(set(names))
-    entries = [entry for name in (INSTALLER, *wanted) for entry in load_lock(name, python).entries]
+def _need(runtimes: Iterable[Runtime]) -> _Need:
+    wanted = sorted(set(runtimes))
+    # The installer's one wheel fits every Python, and hosts need it even if nothing else is collected.
+    first = min((python for _, python in wanted), default=min(SYSTEM_PYTHON.values()))
+    entries = {first: [*load_lock(INSTALLER, first).entries]}
+    for name, python in wanted:
+        entries.setdefault(python, []).extend(load_lock(name, python).entries)
     return _Need(
-        python,
-        tuple(dict.fromkeys(entries)),
-        tuple(sorted({part for name in wanted for part in OWN_PARTS.get(name, ())})),
-        tuple(sorted({package for name in wanted for package in _PACKAGES.get(name, ())})),
+        {python: tuple(dict.fromkeys(some)) for python, some in entries.items()},
+        tuple(sorted({part for name, _ in wanted for part in OWN_PARTS.get(name, ())})),
+        tuple(sorted({package for name, _ in wanted for package in _PACKAGES.get(name, ())})),
     )
 
 
 def _collect(need: _Need, out: Path, cache: Path, progress: Progress) -> Bundle:
-    wheels = download(need.entries, need.python, cache / WHEELS, progress)
+    wheels: dict[Entry, Wheel] = {}
+    for python, entries in need.entries.items():
+        wheels |= download(entries, python, cache / WHEELS, progress)
     items = [_linked(entry, wheel, out) for entry, wheel in wheels.items()]
     items += [_own(part, out) for part in need.parts]
     if need.packages:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pdctl.cli.options import BundleDir, Json
+
+if TYPE_CHECKING:
+    from pdctl.parts.lock import Runtime
 
 
 def register(app: typer.Typer) -> None:
@@ -19,19 +22,40 @@ def bundle(
         list[str] | None,
         typer.Argument(help="Runtimes: proxy, simulator, engine-cpu. Default: all.", show_default=False),
     ] = None,
+    python: Annotated[
+        str | None,
+        typer.Option(
+            help="Only for hosts with this Python, e.g. 3.10. Default: every Python.", show_default=False
+        ),
+    ] = None,
     out_dir: BundleDir = None,
     json: Json = False,
 ) -> None:
     """Collect wheels, packages and models on this machine; only what is missing is fetched."""
     from pdctl.bundle.collect import collect, default_folder
-    from pdctl.desired.runtime import OWN_PARTS
     from pdctl.views.console import print_json
 
     where: Path = out_dir or default_folder()
-    found = collect(runtime or sorted(OWN_PARTS), where, progress=lambda line: typer.echo(line, err=True))
+    found = collect(_runtimes(runtime, python), where, progress=lambda line: typer.echo(line, err=True))
     files = [item.file for item in (*found.wheels, *found.debs, *found.models)]
     size = sum(item.size for item in (*found.wheels, *found.debs, *found.models))
     if json:
         print_json({"folder": str(where), "bytes": size, "files": files})
     else:
         typer.echo(f"{len(files)} files, {size / 2**20:.0f} MiB in {where}")
+
+
+def _runtimes(names: list[str] | None, python: str | None) -> list[Runtime]:
+    """Each with every Python it is locked for, or with the one asked for."""
+    from pdctl.desired.runtime import OWN_PARTS
+    from pdctl.errors import BundleError
+    from pdctl.parts.lock import Runtime, known_locks, locked_pythons
+
+    asked = names or sorted(OWN_PARTS)
+    found = [Runtime(name, has) for name in asked for has in locked_pythons(name) if python in (None, has)]
+    missing = sorted(set(asked) - {runtime.name for runtime in found})
+    if missing and (names or not found):
+        where = f" for Python {python}" if python else ""
+        hint = f"locks there are: {', '.join(known_locks())}"
+        raise BundleError(f"there is no lock of `{missing[0]}`{where}", hint=hint)
+    return found

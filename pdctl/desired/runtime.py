@@ -18,23 +18,21 @@ OWN_PARTS: dict[str, tuple[str, ...]] = {
     "simulator": ("simulator",),
     "engine-cpu": ("cpu-connector", "vllm-stub"),
 }
-# The proxy and the simulator run on any Python >= 3.10; their lock holds wheels for this one.
-PROXY_PYTHON = "3.11"
 # Pins that make up a CUDA engine's environment, in the order in which they bind each other.
 CUDA_PINS = ("torch", "vllm", "nixl", "lmcache")
 
 
-def engine_runtime(topology: Topology) -> Venv:
+def engine_runtime(topology: Topology, host: str) -> Venv:
     engine = topology.spec.engine
-    if engine.kind == "simulator":
-        return locked_runtime("simulator", topology.pins["python"])
+    if engine.kind == "simulator":  # `stack.python` is the played engine's
+        return locked_runtime("simulator", topology.hosts[host].python)
     if engine.device == "cpu":
         return locked_runtime("engine-cpu", topology.pins["python"])
     return _cuda_runtime(topology)
 
 
-def proxy_runtime() -> Venv:
-    return locked_runtime("proxy", PROXY_PYTHON)
+def proxy_runtime(topology: Topology) -> Venv:
+    return locked_runtime("proxy", topology.hosts[topology.proxy.host].python)
 
 
 @functools.cache

@@ -59,7 +59,7 @@ def _directories(cluster: str) -> Iterator[Resource]:
 
 
 def _engines(topology: Topology, instances: list[Instance], secrets: list[File]) -> Iterator[Resource]:
-    venv = engine_runtime(topology)
+    venv = engine_runtime(topology, instances[0].host)
     yield venv
     weights = list(_weights(topology))
     if weights:
@@ -79,7 +79,7 @@ def _engines(topology: Topology, instances: list[Instance], secrets: list[File])
 
 
 def _proxy(topology: Topology) -> Iterator[Resource]:
-    venv = proxy_runtime()
+    venv = proxy_runtime(topology)
     config = config_file(topology, "proxy.json", proxy_config(topology))
     yield venv
     yield config

@@ -66,6 +66,11 @@ class Host(Section):
     private_address: Address | None = Field(
         None, description="Address other hosts send KV and requests to; default: `address`."
     )
+    os: Literal["debian-12", "ubuntu-22.04", "ubuntu-24.04"] | None = Field(
+        None,
+        description="What it runs; default: `ubuntu-22.04` with GPUs,"
+        " `debian-12` with the CPU engine or the simulator.",
+    )
     interface: Word | None = Field(None, description="Network interface of `private_address`, e.g. `eth0`.")
     gpus: Annotated[Gpus, BeforeValidator(_gpus)] = optional(
         "A number, or `{count, model, memory_gib}`.", count=0

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pdctl.knowledge.systems import SYSTEM_PYTHON
 from pdctl.spec.model import Cluster
 
 
@@ -73,13 +74,19 @@ class ProxyPlace:
 
 @dataclass(frozen=True)
 class Peer:
-    """A host's addresses: `address` from the controller, `private` between hosts."""
+    """A host's addresses, `address` from the controller and `private` between hosts, and what it runs."""
 
     name: str
     address: str
     private: str
     interface: str | None
     gpus: int
+    os: str  # as in knowledge.systems
+
+    @property
+    def python(self) -> str:
+        """The system's own, which runtimes from the bundle use."""
+        return SYSTEM_PYTHON[self.os]
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import ipaddress
 
 from pdctl.errors import ErrorGroup, SpecError
 from pdctl.knowledge.stacks import STACKS
+from pdctl.knowledge.systems import DEFAULT_SYSTEM
 from pdctl.knowledge.versions import DEFAULT_PINS
 from pdctl.spec.model import Cluster, Host
 from pdctl.topology import kv as kv_size
@@ -21,7 +22,7 @@ def resolve(cluster: Cluster) -> Topology:
     cannot work. The `where` of each is the key path in the spec.
     """
     pins = stack_pins(cluster)
-    hosts = {host.name: _peer(host) for host in cluster.hosts}
+    hosts = {host.name: _peer(cluster, host) for host in cluster.hosts}
     placed, errors = place(cluster)
     instances, more = _instances(cluster, pins, hosts, placed)
     proxy = _proxy(cluster, hosts)
@@ -50,9 +51,16 @@ def stack_pins(cluster: Cluster) -> dict[str, str]:
     return {**defaults, **base, **own}
 
 
-def _peer(host: Host) -> Peer:
+def _peer(cluster: Cluster, host: Host) -> Peer:
     address = host.address or host.name
-    return Peer(host.name, address, host.private_address or address, host.interface, host.gpus.count)
+    return Peer(
+        name=host.name,
+        address=address,
+        private=host.private_address or address,
+        interface=host.interface,
+        gpus=host.gpus.count,
+        os=host.os or DEFAULT_SYSTEM[(cluster.engine.kind, cluster.engine.device)],
+    )
 
 
 def _instances(

@@ -11,21 +11,29 @@ import pytest
 
 from pdctl.apply.removal import removal_variables
 from pdctl.apply.requests import Meta, Order, Supply, groups, host_variables
+from pdctl.desired import desire
 from pdctl.plan import make_plan
 from pdctl.state import State, Venv
+from pdctl.topology import resolve
 from tests.examples import desired, topology
+from tests.topology import specs
 
 META = Meta("2026-01-01T00:00:00+00:00", "me@here", "0.1.0", "abc")
 
 
 def supply(state: State) -> Supply:
-    wheels = {name: f"wheels/{name}.whl" for r in state.values() if isinstance(r, Venv) for name in r.wheels}
-    wheels |= {"uv==1.0": "wheels/uv.whl"}
+    wheels = {
+        word.removeprefix("--hash="): f"wheels/{line.split()[0]}-py{venv.python}.whl"
+        for venv in state.values()
+        if isinstance(venv, Venv)
+        for line in venv.requirements
+        for word in line.split()[1:]
+    }
     debs = {"libnuma1": "debs/libnuma1.deb"}
-    sizes = dict.fromkeys([*wheels.values(), *debs.values()], 10)
+    sizes = dict.fromkeys([*wheels.values(), *debs.values(), "wheels/uv.whl"], 10)
     models = {f"models/tiny/{n}": 10 for n in ("config.json", "generation_config.json", "model.safetensors")}
     models |= {f"models/tiny/{n}": 10 for n in ("tokenizer.json", "tokenizer_config.json")}
-    return Supply(wheels, debs, sizes | models, "/bundle")
+    return Supply(wheels, debs, sizes | models, "/bundle", "wheels/uv.whl")
 
 
 def order(
@@ -69,6 +77,23 @@ def test_only_files_that_a_host_lacks_are_sent() -> None:
     assert host_variables(order("lab", present))["h2"]["pdctl_wheels"] == []
     present["h2"]["wheels/uv.whl"] = 9
     assert host_variables(order("lab", present))["h2"]["pdctl_wheels"] == ["wheels/uv.whl"]
+
+
+def test_each_host_gets_the_wheels_of_its_own_python() -> None:
+    hosts = [
+        {"name": "h1", "address": "10.0.0.1", "os": "ubuntu-22.04"},
+        {"name": "h2", "address": "10.0.0.2"},
+    ]
+    cluster = resolve(specs.cluster(engine="simulator", hosts=hosts))
+    state = desire(cluster)
+    plan = make_plan(cluster, state, {}, {})
+    sent = host_variables(Order(plan, state, {}, META, supply(state), {}, Path("/spec")))
+    built = {
+        host: {f for f in v["pdctl_wheels"] if f.startswith("wheels/aiohttp==")} for host, v in sent.items()
+    }
+    assert [len(files) for files in built.values()] == [1, 1]
+    assert all(f.endswith("-py3.10.whl") for f in built["h1"])
+    assert all(f.endswith("-py3.11.whl") for f in built["h2"])
 
 
 def test_a_runtime_without_a_bundle_still_needs_the_installer() -> None:

@@ -3,12 +3,13 @@ import json
 import os
 import shutil
 import subprocess
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from pdctl.bundle.collect import collect, default_folder, load_bundle, verify
+from pdctl.bundle.collect import Runtime, collect, default_folder, load_bundle, verify
 from pdctl.bundle.debs import download_deb
 from pdctl.errors import BundleError
 from pdctl.parts import lock as lock_module
@@ -16,6 +17,8 @@ from pdctl.parts.lock import load_lock
 from pdctl.parts.own import own_wheel
 from pdctl.parts.tiny_model import TINY_MODEL
 from pdctl.parts.wheel import metadata_stub
+
+PROXY, SIMULATOR = Runtime("proxy", "3.11"), Runtime("simulator", "3.11")
 
 
 @pytest.fixture
@@ -43,7 +46,7 @@ def test_a_bundle_holds_wheels_of_lock_and_installer_our_part_and_the_model(
     small: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    bundle = collect(["proxy"], out, cache=tmp_path / "cache")
+    bundle = collect([PROXY], out, cache=tmp_path / "cache")
     ours = own_wheel("proxy")
     assert {(w.name, w.version) for w in bundle.wheels} == {
         ("uv", "1.0"),
@@ -62,7 +65,7 @@ def test_a_bundle_holds_wheels_of_lock_and_installer_our_part_and_the_model(
 
 def test_collecting_again_fetches_nothing_and_mends_what_was_spoilt(small: Path, tmp_path: Path) -> None:
     out, cache = tmp_path / "out", tmp_path / "cache"
-    first = collect(["proxy"], out, cache=cache)
+    first = collect([PROXY], out, cache=cache)
     shutil.rmtree(small)  # whoever asks pip again fails
     spoilt = out / next(w.file for w in first.wheels if w.name == "front")
     spoilt.unlink()
@@ -70,22 +73,56 @@ def test_collecting_again_fetches_nothing_and_mends_what_was_spoilt(small: Path,
     (out / "models" / "tiny" / "config.json").write_text("{}")
     with pytest.raises(BundleError, match=r"missing or changed: models/tiny/config\.json, wheels/front"):
         verify(first)
-    assert collect(["proxy"], out, cache=cache) == first
+    assert collect([PROXY], out, cache=cache) == first
     verify(first)
 
 
 def test_a_folder_serves_several_environments_one_after_the_other(small: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    proxy = collect(["proxy"], out, cache=out)
-    simulator = collect(["simulator"], out, cache=out)
+    proxy = collect([PROXY], out, cache=out)
+    simulator = collect([SIMULATOR], out, cache=out)
     assert set(load_bundle(out).items) == {*proxy.items, *simulator.items}
     verify(load_bundle(out))
+
+
+def test_one_bundle_holds_a_runtime_for_several_pythons(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same version is another file for each Python, and each must be there with its own hash."""
+    for python in ("3.10", "3.11"):
+        tag = f"cp{python.replace('.', '')}"
+        file = small / f"native-1.0-{tag}-{tag}-manylinux2014_x86_64.whl"
+        file.write_bytes(metadata_stub("native", "1.0")[1])
+        with zipfile.ZipFile(file, "a") as archive:
+            archive.comment = tag.encode()
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        (tmp_path / f"proxy-{python}.lock").write_text(f"native==1.0 --hash=sha256:{digest}\n")
+    monkeypatch.setattr(
+        lock_module,
+        "lock_path",
+        lambda name, python: tmp_path / (f"proxy-{python}.lock" if name == "proxy" else f"{name}.lock"),
+    )
+    out = tmp_path / "out"
+    both = collect([PROXY, Runtime("proxy", "3.10")], out, cache=tmp_path / "cache")
+    assert [w.file for w in both.wheels if w.name == "native"] == [
+        "wheels/native-1.0-cp310-cp310-manylinux2014_x86_64.whl",
+        "wheels/native-1.0-cp311-cp311-manylinux2014_x86_64.whl",
+    ]
+    verify(both)
+    shutil.rmtree(small)  # whoever asks pip again fails
+    assert collect([PROXY, Runtime("proxy", "3.10")], out, cache=tmp_path / "cache") == both
+    assert len(collect([PROXY], out, cache=tmp_path / "cache").wheels) == len(both.wheels) - 1
+
+
+def test_without_a_runtime_the_installer_is_there(small: Path, tmp_path: Path) -> None:
+    """A host whose engine comes from its own index still needs it."""
+    assert [w.name for w in collect([], tmp_path / "out", cache=tmp_path / "cache").wheels] == ["uv"]
 
 
 def test_what_cannot_be_written_is_one_clear_error(small: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BundleError, match="cannot make the bundle: ") as error:
-        collect(["proxy"], tmp_path / "file" / "out", cache=tmp_path / "cache")
+        collect([PROXY], tmp_path / "file" / "out", cache=tmp_path / "cache")
     assert str(tmp_path / "file") in str(error.value)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from pdctl.bundle.collect import collect, default_folder
+from pdctl.bundle.collect import Runtime, collect, default_folder
 from pdctl.lab import Bind, Lab
 from tests.examples import desired, spec_path
 from tests.labs import inside, lab_hosts
@@ -49,7 +49,7 @@ class Site:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     bundle = default_folder()
-    collect(["engine-cpu", "proxy"], bundle, progress=print)
+    collect([Runtime("engine-cpu", "3.11"), Runtime("proxy", "3.11")], bundle, progress=print)
     folder = tmp_path_factory.mktemp("site")
     with lab_hosts(2, tmp_path_factory, binds=[Bind(str(bundle), "/opt/pdctl/bundle")]) as lab:
         for name, example in (("cluster.yaml", "lab"), ("aggregated.yaml", "lab-aggregated")):

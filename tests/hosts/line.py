@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pdctl.bundle.collect import collect, default_folder
+from pdctl.bundle.collect import Runtime, collect, default_folder
 from pdctl.lab import Bind, Lab
 from tests.hosts.plays import inside
 from tests.labs import lab_hosts
@@ -150,7 +150,7 @@ def unit(instance: str) -> str:
 def line_on_hosts(tmp_path_factory: pytest.TempPathFactory, bound: bool = True) -> Iterator[Line]:
     """Two fresh hosts and a written spec. `bound`: they see the bundle already; else pdctl has to copy it."""
     bundle = default_folder()
-    collect(["simulator", "proxy"], bundle)
+    collect([Runtime("simulator", "3.11"), Runtime("proxy", "3.11")], bundle)
     binds = [Bind(str(bundle), "/opt/pdctl/bundle")] if bound else []
     with lab_hosts(len(HOSTS), tmp_path_factory, binds) as lab:
         line = Line(lab, tmp_path_factory.mktemp("line"))

@@ -22,6 +22,7 @@ RULES: tuple[Rule, ...] = (
     Rule(layout.placed_gpus_exist, {"engine", "hosts", "serving"}),
     Rule(match.tensor_parallel_fits, {"serving", "stack", "engine"}),
     Rule(engine.the_cpu_engine_is_small, {"engine", "serving"}),
+    Rule(engine.the_cpu_engine_has_one_system, {"engine", "hosts"}),
     Rule(engine.the_tiny_model_stays_off_gpus, {"engine", "model"}),
     Rule(engine.timing_is_the_simulators, {"engine"}),
     Rule(pins.the_base_is_shipped, {"stack"}),

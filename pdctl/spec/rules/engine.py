@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pdctl.knowledge.models import TINY
+from pdctl.knowledge.systems import CPU_ENGINE_SYSTEM, SYSTEM_PYTHON
 from pdctl.spec.finding import Finding
 from pdctl.spec.model import Cluster
 from pdctl.spec.rules.rule import pools
@@ -28,6 +29,19 @@ def the_cpu_engine_is_small(cluster: Cluster) -> Iterator[Finding]:
                     "remove `gpus`, or set `engine.device: cuda`",
                     on_key=True,
                 )
+
+
+def the_cpu_engine_has_one_system(cluster: Cluster) -> Iterator[Finding]:
+    if cluster.engine.kind != "vllm" or cluster.engine.device != "cpu":
+        return
+    for i, host in enumerate(cluster.hosts):
+        if host.os not in (None, CPU_ENGINE_SYSTEM):
+            yield Finding(
+                ("hosts", i, "os"),
+                f"the CPU engine (`engine.device: cpu`) needs Python {SYSTEM_PYTHON[CPU_ENGINE_SYSTEM]} of"
+                f" {CPU_ENGINE_SYSTEM}, and {host.os} has {SYSTEM_PYTHON[host.os]}",
+                f"use a {CPU_ENGINE_SYSTEM} host, or another engine",
+            )
 
 
 def the_tiny_model_stays_off_gpus(cluster: Cluster) -> Iterator[Finding]:

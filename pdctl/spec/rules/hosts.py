@@ -40,8 +40,7 @@ def names_that_are_addresses_are_legal(cluster: Cluster) -> Iterator[Finding]:
         if host.address is None and "_" in host.name:
             yield Finding(
                 ("hosts", i, "name"),
-                f"`{host.name}` is also the address, and `_` is not legal in a host name used in URLs"
-                " (RFC 952/1123)",
+                f"`{host.name}` has no `address`, so its name stands in URLs, where `_` is not allowed",
                 "add `address:` with an IP address, or use hyphens",
             )
 
