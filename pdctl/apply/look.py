@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from pdctl.apply.systems import without_other_systems
 from pdctl.desired import desire
 from pdctl.errors import ErrorGroup, PdctlError
 from pdctl.hosts.observation import Observation
@@ -43,8 +44,11 @@ def wish(topology: Topology, folder: Path) -> State:
 def look_for(topology: Topology, folder: Path, desired: State, progress: Progress | None = None) -> Look:
     """The same for another wish, such as nothing at all (destroy)."""
     seen = probe(topology.spec, desired, folder, progress=progress)
-    if len(seen.failures) == len(topology.spec.hosts):
+    if not seen.facts:
         raise ErrorGroup("no host could be looked at", list(seen.failures.values()))
+    seen = without_other_systems(topology, desired, seen)
+    if not seen.facts:
+        raise ErrorGroup("no host is as the spec says", list(seen.failures.values()))
     plan = make_plan(
         topology,
         desired,
