@@ -1,4 +1,4 @@
-"""Where the files shipped beside the code lie: playbooks, templates, example inventories."""
+"""Paths of what ships with pdctl and is not imported: playbooks, templates, inventories, sources to build."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ Kind = Literal["playbooks", "templates", "inventories"]
 
 
 def assets(kind: Kind) -> Path:
-    """The folder of `kind`: inside the package in a wheel, beside the package in a checkout."""
+    """A checkout has it at the top, an installed wheel inside the package (pyproject's force-include)."""
     packaged = Path(__file__).parent / kind
     return packaged if packaged.is_dir() else Path(__file__).parents[1] / kind
 
 
 def package(name: str) -> Path:
-    """The source folder of one of pdctl's self-contained sub-packages, e.g. `proxy`."""
+    """Sources of a sub-package by its dotted name, e.g. `contrib.cpu_connector`, to make a wheel of them."""
     return Path(__file__).parent.joinpath(*name.split("."))

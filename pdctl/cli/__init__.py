@@ -1,4 +1,4 @@
-"""Commands: each loads nouns, calls a stage and shows the result."""
+"""Commands: read the spec, let a package do the work, print what it returns."""
 
 import gc
 

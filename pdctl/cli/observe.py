@@ -1,4 +1,4 @@
-"""`pdctl status | logs | verify`: look at a running cluster."""
+"""`pdctl status | logs | verify | ask`: look at a running cluster."""
 
 from __future__ import annotations
 
