@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 STARTER = """\
-# yaml-language-server: $schema={schema}
 # One cluster: a model served by prefillers (prompt -> KV) and decoders (KV -> tokens) behind a proxy.
 # Check it with `pdctl validate`, see what would change with `pdctl diff`, make it so with `pdctl apply`.
+# Editors complete keys after `pdctl schema > cluster.schema.json`, if the file begins with this line:
+#   # yaml-language-server: $schema=cluster.schema.json
 cluster: chat
 
 # How the hosts are reached; what is left out comes from your ~/.ssh/config.
@@ -40,6 +41,6 @@ slo: {ttft_ms: 2000, tpot_ms: 30}
 """
 
 
-def starter(schema: str = "cluster.schema.json") -> str:
-    """The starter file; `schema` is where the editor finds what `pdctl schema` prints."""
-    return STARTER.replace("{schema}", schema)
+def starter() -> str:
+    """The starter file."""
+    return STARTER

@@ -76,8 +76,8 @@ def _dns_name(value: str) -> str:
         raise ValueError("is not a valid IPv4 address")
     if "_" in value:
         raise ValueError(
-            "contains `_`, which is not legal in a host name used in URLs (RFC 952/1123);"
-            " use a hyphen or an IP address"
+            "contains `_`: engines and proxy are called by URL, where host names have letters, digits, `-`"
+            " and `.` only; rename it, or give its IP address"
         )
     if len(value) > 253 or not all(re.fullmatch(DNS_LABEL, label) for label in value.split(".")):
         raise ValueError(
