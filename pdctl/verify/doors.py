@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
-from pdctl.errors import UnhealthyError
+from pdctl.errors import PdctlError, UnhealthyError
 from pdctl.hosts.doors import Doors
+from pdctl.hosts.parallel import on_each
 from pdctl.topology.model import Instance, Role, Topology
 from pdctl.verify.http import Client, StatusError
 
+T = TypeVar("T")
 NOT_ARRIVED = "the KV of this prompt did not arrive"  # the proxy's words, proxy/lmcache.py
 
 
@@ -21,6 +25,17 @@ def front(topology: Topology, doors: Doors) -> Client:
 def engine(doors: Doors, instance: Instance) -> Client:
     """One engine, asked directly."""
     return _client(doors, instance.name, instance.host, instance.address, instance.ports.http)
+
+
+def ask_all(doors: Doors, instances: Iterable[Instance], ask: Callable[[Client], T]) -> dict[str, T]:
+    """`ask` of every instance at once; answers by name. Raises the error of the first that gives none."""
+    clients = {instance.name: engine(doors, instance) for instance in instances}
+    answers: dict[str, T] = {}
+    for name, outcome in on_each(clients, ask):
+        if isinstance(outcome, PdctlError):
+            raise outcome
+        answers[name] = outcome
+    return {name: answers[name] for name in clients}
 
 
 def refused(error: StatusError, topology: Topology) -> UnhealthyError:

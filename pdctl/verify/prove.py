@@ -11,7 +11,7 @@ from typing import Any
 from pdctl.errors import UnhealthyError
 from pdctl.hosts.doors import Doors
 from pdctl.topology.model import Role, Topology
-from pdctl.verify.doors import engine, front, refused
+from pdctl.verify.doors import ask_all, engine, front, refused
 from pdctl.verify.http import Client, StatusError
 from pdctl.verify.proof import Exchange, Proof
 from pdctl.verify.ready import wait_ready
@@ -34,6 +34,7 @@ def prove(
     something does not answer, UnreachableError when a host does not.
     """
     with Doors(topology, folder) as doors, _reference(topology, doors, folder, against) as (name, reference):
+        doors.open([topology.proxy.host, *(i.host for i in topology.instances)])
         door = front(topology, doors)
         wait_ready(door)
         versions = _versions(topology, doors)
@@ -72,13 +73,14 @@ def _reference(
 
 
 def _versions(topology: Topology, doors: Doors) -> dict[str, str]:
-    found = {}
-    for instance in topology.instances:
-        answer = engine(doors, instance).get_json("/version")
-        version = str(answer.get("version"))
-        marked = answer.get("simulated") and "simulated" not in version
-        found[instance.name] = f"{version} simulated" if marked else version
-    return found
+    return ask_all(doors, topology.instances, _version)
+
+
+def _version(client: Client) -> str:
+    answer = client.get_json("/version")
+    version = str(answer.get("version"))
+    marked = answer.get("simulated") and "simulated" not in version
+    return f"{version} simulated" if marked else version
 
 
 def _prompts(topology: Topology, count: int, seed: int) -> list[list[int]]:

@@ -12,7 +12,7 @@ from pdctl.hosts.doors import Doors
 from pdctl.knowledge.signals import Counter, Lines, signals_of
 from pdctl.topology.model import Role, Topology
 from pdctl.verify import journal
-from pdctl.verify.doors import engine
+from pdctl.verify.doors import ask_all
 from pdctl.verify.proof import Transfer
 
 PAUSE_S = 0.25
@@ -78,8 +78,6 @@ def _watch_journals(topology: Topology, doors: Doors, lines: Lines) -> Reading:
 
 def _count(topology: Topology, doors: Doors, counter: Counter) -> float | None:
     """Sum over decoders; None when one of them has no such counter."""
-    readings = [
-        totals(engine(doors, decoder).get("/metrics").decode(errors="replace")).get(counter.name)
-        for decoder in topology.of(Role.DECODER)
-    ]
+    texts = ask_all(doors, topology.of(Role.DECODER), lambda client: client.get("/metrics"))
+    readings = [totals(text.decode(errors="replace")).get(counter.name) for text in texts.values()]
     return None if any(r is None for r in readings) else sum(r or 0.0 for r in readings)
