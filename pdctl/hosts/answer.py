@@ -70,7 +70,7 @@ class Record(BaseModel):
 
 
 class Answer(BaseModel):
-    """What one host says."""
+    """What one host says. After `errors` its resources are not known, after `notes` they are."""
 
     resources: list[Row]
     record: Record | None
@@ -78,6 +78,7 @@ class Answer(BaseModel):
     bundle: dict[str, int] = {}
     facts: Facts
     errors: list[str] = []
+    notes: list[str] = []
 
 
 def parse_answer(host: str, data: Any) -> Answer:

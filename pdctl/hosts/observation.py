@@ -64,7 +64,7 @@ class Observation:
     """All hosts at one moment. A host is in `facts` or in `failures`.
 
     `contents` are the bytes of wanted files that differ (not secret, not large); `bundle` the files a host's
-    bundle holds, by size; `notices` what could not be read there.
+    bundle holds, by size; `notices` what could not be read there and no plan needs.
     """
 
     state: Mapping[Key, Resource]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from pdctl.state import Key, Resource, State, key_of
 from pdctl.state.codec import resource_to_json
 
 CONTENT_LIMIT = 65536  # bytes of a file that are worth a text diff
+SHOWN = 5  # lines of what could not be read
+_UNREAD = "look at that on the host; with `become: false`, may the login read it?"
 _RECORD = "restore it from a backup: without it nobody knows what pdctl put there"
 Progress = Callable[[str, PdctlError | None], None]
 
@@ -77,10 +79,20 @@ def ask(at: Reach, asked: Mapping[str, Any], gateways: Gateways | None, timeout_
         said = result.last_words or str(error)
         raise HostError(f"the probe failed (exit status {result.rc}): {said}", where=at.name) from None
     answer = parse_answer(at.name, data)
-    for line in answer.errors:
-        if line.startswith(f"{asked['record']}: "):
-            raise HostError(f"its record cannot be used: {line}", where=at.name, hint=_RECORD)
+    _refuse_guesses(at.name, asked["record"], answer.errors)
     return answer
+
+
+def _refuse_guesses(host: str, record: str, errors: Sequence[str]) -> None:
+    """What could not be read would look absent, and the plan would create what is there."""
+    for line in errors:
+        if line.startswith(f"{record}: "):
+            raise HostError(f"its record cannot be used: {line}", where=host, hint=_RECORD)
+    if errors:
+        shown = "; ".join(errors[:SHOWN]) + (f"; and {len(errors) - SHOWN} more" if errors[SHOWN:] else "")
+        raise HostError(
+            f"it cannot be observed, so nothing is planned there: {shown}", where=host, hint=_UNREAD
+        )
 
 
 def observation(answers: Mapping[str, Answer], failures: Mapping[str, PdctlError]) -> Observation:
@@ -95,7 +107,7 @@ def observation(answers: Mapping[str, Answer], failures: Mapping[str, PdctlError
         },
         facts={host: answer.facts for host, answer in answers.items()},
         bundle={host: answer.bundle for host, answer in answers.items()},
-        notices={host: tuple(answer.errors) for host, answer in answers.items() if answer.errors},
+        notices={host: tuple(answer.notes) for host, answer in answers.items() if answer.notes},
         failures=failures,
     )
 

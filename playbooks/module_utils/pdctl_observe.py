@@ -27,8 +27,9 @@ ALL_AT_ONCE: dict[str, Callable[[list[Row], set[str]], list[Row]]] = {
 
 
 def observe(request: Row) -> Row:
-    """The probe's whole answer."""
+    """The probe's whole answer. `errors`: what of the resources could not be read; `notes`: what else."""
     errors: list[str] = []
+    notes: list[str] = []
     record = read_record(request["record"], errors)
     wanted = list(request.get("resources", []))
     asked = wanted + remembered(record)
@@ -37,10 +38,11 @@ def observe(request: Row) -> Row:
     return {
         "resources": rows,
         "record": record,
-        "contents": contents(wanted, rows, request.get("content_limit", 0), errors),
+        "contents": contents(wanted, rows, request.get("content_limit", 0), notes),
         "bundle": bundle_files(request["bundle"]),
-        "facts": facts(errors),
+        "facts": facts(notes),
         "errors": errors,
+        "notes": notes,
     }
 
 

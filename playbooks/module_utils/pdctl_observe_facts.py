@@ -25,7 +25,7 @@ GPU_FIELDS = (
 GPU_PATIENCE_S = 20  # a driver that hangs must not hang the probe
 
 
-def facts(errors: list[str]) -> dict[str, Any]:
+def facts(notes: list[str]) -> dict[str, Any]:
     uname = os.uname()
     release = _os_release()
     return {
@@ -42,7 +42,7 @@ def facts(errors: list[str]) -> dict[str, Any]:
         "cpus": len(os.sched_getaffinity(0)),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "disk_free": {path: disk_free(path) for path in ("/opt", "/etc", "/var")},
-        "gpus": _gpus(errors),
+        "gpus": _gpus(notes),
     }
 
 
@@ -78,7 +78,7 @@ def parse_gpus(text: str) -> list[dict[str, Any]]:
     return gpus
 
 
-def _gpus(errors: list[str]) -> list[dict[str, Any]]:
+def _gpus(notes: list[str]) -> list[dict[str, Any]]:
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return []
@@ -88,11 +88,11 @@ def _gpus(errors: list[str]) -> list[dict[str, Any]]:
             query, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=GPU_PATIENCE_S, check=False
         )
     except subprocess.TimeoutExpired:
-        errors.append(f"nvidia-smi: no answer within {GPU_PATIENCE_S} s")
+        notes.append(f"nvidia-smi: no answer within {GPU_PATIENCE_S} s")
         return []
     text = done.stdout.decode("utf-8", "replace")
     if done.returncode:
-        errors.append("nvidia-smi: " + (text.strip().splitlines() or [f"exit status {done.returncode}"])[0])
+        notes.append("nvidia-smi: " + (text.strip().splitlines() or [f"exit status {done.returncode}"])[0])
         return []
     return parse_gpus(text)
 

@@ -68,7 +68,7 @@ def secret_digest(data: bytes, cluster: str) -> str:
     return "scrypt:" + hashlib.scrypt(data, salt=salt, n=2**14, r=8, p=1, dklen=24).hex()
 
 
-def contents(wanted: list[Row], rows: list[Row], limit: int, errors: list[str]) -> dict[str, str]:
+def contents(wanted: list[Row], rows: list[Row], limit: int, notes: list[str]) -> dict[str, str]:
     """The bytes of small files that are not as wanted, for a text diff; never those of a secret."""
     digests = {row["path"]: row["digest"] for row in wanted if row["kind"] == "file" and not row["secret"]}
     found: dict[str, str] = {}
@@ -81,7 +81,7 @@ def contents(wanted: list[Row], rows: list[Row], limit: int, errors: list[str]) 
                 with open(path, "rb") as handle:
                     found[path] = base64.b64encode(handle.read()).decode()
         except OSError as error:
-            errors.append(f"{path}: {error.strerror}")
+            notes.append(f"{path}: {error.strerror}")
     return found
 
 

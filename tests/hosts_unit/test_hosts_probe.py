@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import threading
 import time
 from pathlib import Path
@@ -104,9 +105,9 @@ def test_the_record_says_who_made_what_and_what_was_interrupted() -> None:
 
 
 def test_a_host_without_a_record_has_none() -> None:
-    seen = observation({"h1": parse_answer("h1", answer(record=None, errors=["/x: Input/output error"]))}, {})
+    seen = observation({"h1": parse_answer("h1", answer(record=None, notes=["nvidia-smi: no driver"]))}, {})
     assert (seen.recorded, seen.records) == ({}, {})
-    assert seen.notices == {"h1": ("/x: Input/output error",)}
+    assert seen.notices == {"h1": ("nvidia-smi: no driver",)}
 
 
 def test_a_record_of_a_newer_pdctl_asks_for_an_upgrade() -> None:
@@ -249,3 +250,44 @@ def test_a_record_that_cannot_be_read_is_an_error_and_not_the_lack_of_one(tmp_pa
     with pytest.raises(HostError, match=r"h1: its record cannot be used: .*record\.json: ") as caught:
         ask(HERE, asked, None, 30)
     assert caught.value.hint
+
+
+def looping(folder: Path) -> list[dict[str, Any]]:
+    """A directory whose path cannot be followed, for root neither, and a file beside it."""
+    (folder / "loop").symlink_to(folder / "loop")
+    (folder / "f").write_text("mine")
+    wanted = [Directory(str(folder / "loop")), File(str(folder / "f"), "sha256:0")]
+    return [resource_to_json(resource, full=True) for resource in wanted]
+
+
+def test_a_resource_that_cannot_be_read_is_an_error_and_not_the_lack_of_it(tmp_path: Path) -> None:
+    with pytest.raises(HostError) as caught:
+        ask(HERE, request("chat", looping(tmp_path)), None, 30)
+    line = f"directory:{tmp_path}/loop: Too many levels of symbolic links ({tmp_path}/loop)"
+    assert str(caught.value) == f"h1: it cannot be observed, so nothing is planned there: {line}"
+    assert caught.value.hint
+
+
+def test_a_host_that_cannot_be_observed_is_left_out_and_reported(tmp_path: Path) -> None:
+    looping(tmp_path)
+    spec = {
+        "cluster": "probe-test",
+        "ssh": {"connection": "local", "become": False},
+        "hosts": [{"name": "here"}],
+        "model": {"id": "pdctl/tiny"},
+        "serving": {},
+    }
+    many = {key_of("here", d): d for d in (Directory(f"{tmp_path}/loop/{n}") for n in range(7))}
+    seen = probe(Cluster.model_validate(spec), many, tmp_path)
+    assert (seen.state, seen.facts) == ({}, {})
+    assert "; and 2 more" in seen.failures["here"].message
+
+
+def test_what_no_plan_needs_is_a_notice_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\necho 'Failed to initialize NVML: Driver/library version mismatch'; exit 18\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    got = ask(HERE, request("chat", []), None, 30)
+    assert got.notes == ["nvidia-smi: Failed to initialize NVML: Driver/library version mismatch"]
+    assert got.facts.gpus == ()
