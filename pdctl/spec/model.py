@@ -50,7 +50,9 @@ class Gpus(Section):
     count: int = Field(ge=0, le=64, description="How many GPUs the host has.")
     model: Line | None = Field(None, description="Model as in the table of known GPUs, e.g. `H100-SXM-80GB`.")
     memory_gib: float | None = Field(
-        None, gt=0, description="Memory of one GPU in GiB, for models not in the table."
+        None,
+        gt=0,
+        description="Memory of one GPU in GiB, for readers of this file; vLLM asks the GPU itself.",
     )
 
 
@@ -88,9 +90,17 @@ class Stack(Section):
     fabricmanager: Version | None = Field(None, description="Fabric Manager package version.")
     cuda: Version | None = Field(None, description="CUDA toolkit component version.")
     doca_ofed: Version | None = Field(None, description="DOCA-OFED version.")
-    ucx: Version | None = Field(None, description="UCX version, for NIXL built from source.")
+    ucx: Version | None = Field(
+        None,
+        description="UCX version, for NIXL built from source; this version of pdctl installs the nixl wheel,"
+        " which brings its own.",
+    )
     nixl: Version | None = Field(None, description="NIXL wheel version.")
-    nixl_commit: Version | None = Field(None, description="NIXL git commit, for NIXL built from source.")
+    nixl_commit: Version | None = Field(
+        None,
+        description="NIXL git commit, for NIXL built from source; this version of pdctl installs the nixl"
+        " wheel.",
+    )
     lmcache: Version | None = Field(None, description="LMCache version.")
     vllm: Version | None = Field(None, description="vLLM version.")
     torch: Version | None = Field(None, description="PyTorch version.")

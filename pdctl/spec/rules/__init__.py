@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pdctl.spec.finding import Finding
 from pdctl.spec.model import Cluster
-from pdctl.spec.rules import arguments, engine, environment, hosts, layout, match, pins, secret
+from pdctl.spec.rules import arguments, effect, engine, environment, hosts, layout, match, pins, secret
 from pdctl.spec.rules.rule import Rule
 
 RULES: tuple[Rule, ...] = (
@@ -20,6 +20,10 @@ RULES: tuple[Rule, ...] = (
     Rule(layout.labels_leave_a_host, {"hosts", "serving"}),
     Rule(layout.placement_fits_count, {"serving"}),
     Rule(layout.placed_gpus_exist, {"engine", "hosts", "serving"}),
+    Rule(effect.placement_stands_alone, {"serving"}),
+    Rule(effect.pinned_ports_are_opened, {"serving"}),
+    Rule(effect.each_prompt_fits_one_step, {"model", "serving"}),
+    Rule(effect.transfer_settings_have_a_transfer, {"serving"}),
     Rule(match.tensor_parallel_fits, {"serving", "stack", "engine"}),
     Rule(engine.the_cpu_engine_is_small, {"engine", "serving"}),
     Rule(engine.the_cpu_engine_has_one_system, {"engine", "hosts"}),

@@ -1,0 +1,77 @@
+"""Rules on keys that would have no effect where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pdctl.knowledge.models import MODELS
+from pdctl.spec.finding import Finding
+from pdctl.spec.model import Cluster
+from pdctl.spec.rules.rule import pools
+
+# Which connector has an engine of which pool open the ports.
+OPENED = {
+    "side_channel": ("nixl", {"prefillers", "decoders"}),
+    "init": ("lmcache", {"decoders"}),
+    "alloc": ("lmcache", {"decoders"}),
+}
+
+
+def placement_stands_alone(cluster: Cluster) -> Iterator[Finding]:
+    for path, pool in pools(cluster):
+        for key in ("hosts", "labels"):
+            if pool.placement is not None and getattr(pool, key):
+                yield Finding(
+                    (*path, key),
+                    "has no effect beside `placement`, which names a host for each instance",
+                    f"remove `{key}`, or remove `placement`",
+                    on_key=True,
+                )
+
+
+def pinned_ports_are_opened(cluster: Cluster) -> Iterator[Finding]:
+    serving = cluster.serving
+    connector = serving.connector if serving.mode == "disaggregated" else "none"
+    for path, pool in pools(cluster):
+        for i, place in enumerate(pool.placement or ()):
+            for name, (needed, openers) in OPENED.items():
+                if getattr(place.ports, name) is None or (connector == needed and path[-1] in openers):
+                    continue
+                yield Finding(
+                    (*path, "placement", i, "ports", name),
+                    f"only {' and '.join(sorted(openers))} with the {needed} connector open `{name}` ports",
+                    f"remove `{name}`",
+                    on_key=True,
+                )
+
+
+def each_prompt_fits_one_step(cluster: Cluster) -> Iterator[Finding]:
+    """LMCache sends a prompt that was split over two steps again from its start (pd_backend.py)."""
+    serving, pool = cluster.serving, cluster.serving.prefillers
+    if serving.mode != "disaggregated" or serving.connector != "lmcache" or pool is None:
+        return
+    known = MODELS.get(cluster.model.id)
+    longest = cluster.model.max_model_len or (known.max_model_len if known else 0)
+    budget = pool.max_num_batched_tokens
+    if pool.tensor_parallel > 1 and budget is not None and budget < longest:
+        yield Finding(
+            ("serving", "prefillers", "max_num_batched_tokens"),
+            f"prefillers with tensor_parallel {pool.tensor_parallel} and lmcache take a prompt in one step,"
+            f" so it must be at least the {longest} tokens of max_model_len, not {budget}",
+            "leave it out, use tensor_parallel 1, or use `connector: nixl`",
+        )
+
+
+def transfer_settings_have_a_transfer(cluster: Cluster) -> Iterator[Finding]:
+    serving = cluster.serving
+    if serving.mode == "aggregated" and "connector" in serving.model_fields_set:
+        yield _unused(("serving", "connector"), "mode `aggregated`, which moves no KV")
+    if serving.mode == "disaggregated" and serving.connector == "lmcache":
+        return
+    why = "mode `aggregated`" if serving.mode == "aggregated" else f"`connector: {serving.connector}`"
+    for name in sorted(serving.lmcache.model_fields_set - {"hash_seed"}):  # vLLM hashes prefixes with it too
+        yield _unused(("serving", "lmcache", name), why)
+
+
+def _unused(path: tuple[str, ...], where: str) -> Finding:
+    return Finding(path, f"has no effect with {where}", "remove it", "warning", on_key=True)
