@@ -77,10 +77,15 @@ class Client:
 def _said(data: bytes) -> str:
     """The message of an OpenAI error object, whole; else the beginning of whatever came."""
     try:
-        return str(json.loads(data)["error"]["message"])
+        return _printable(str(json.loads(data)["error"]["message"]))
     except (ValueError, LookupError, TypeError):
         return _short(data)
 
 
 def _short(data: bytes) -> str:
-    return " ".join(data[:SHOWN].decode(errors="replace").split()) or "nothing"
+    return _printable(data[:SHOWN].decode(errors="replace")) or "nothing"
+
+
+def _printable(text: str) -> str:
+    """One line that does nothing to a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))

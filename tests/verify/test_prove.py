@@ -100,13 +100,14 @@ def test_what_the_proxy_refuses_leads_to_the_journal_that_says_why(
     assert f"`pdctl logs {logs}`" in str(caught.value.hint)
 
 
-@pytest.mark.parametrize("page", [(200, "no JSON"), (200, {"choices": []})])
+@pytest.mark.parametrize("page", [(200, "no JSON\x1b[2J"), (200, {"choices": []})])
 def test_an_answer_that_makes_no_sense_is_shown(page: Answer) -> None:
     decoder = {**DECODER, "/metrics": (200, f"{COUNTER} 0.0\n")}
     engines = {"prefiller-0": {}, "decoder-0": decoder}
     with cluster({COMPLETIONS: page}, engines) as topology, pytest.raises(UnhealthyError) as caught:
         proof_of(topology)
     assert caught.value.where == "here/proxy" and caught.value.hint
+    assert caught.value.message.isprintable()
     assert "JSON: no JSON" in caught.value.message or "holds no text" in caught.value.message
 
 
