@@ -67,7 +67,7 @@ def running(folder: Path, *types: str, options: str = "") -> Iterator[Sshd]:
         make_key(folder / f"host_{kind}", kind)
     make_key(folder / "id", "ed25519")
     shutil.copy(folder / "id.pub", folder / "authorized_keys")
-    made = _separation_folder()
+    _separation_folder()
     port = free_port()
     (folder / "config").write_text(_config(folder, types, options))
     process = subprocess.Popen(
@@ -83,8 +83,6 @@ def running(folder: Path, *types: str, options: str = "") -> Iterator[Sshd]:
     finally:
         process.terminate()
         process.wait(10)
-        if made:
-            made.rmdir()
 
 
 def make_key(path: Path, kind: str, passphrase: str = "") -> Path:
@@ -115,13 +113,10 @@ def _config(folder: Path, types: tuple[str, ...], options: str) -> str:
     return "\n".join([*lines, options]) + "\n"
 
 
-def _separation_folder() -> Path | None:
-    """sshd run by root insists on /run/sshd, which its service makes; ours goes with the test."""
-    folder = Path("/run/sshd")
-    if os.geteuid() != 0 or folder.exists():
-        return None
-    folder.mkdir(mode=0o755)
-    return folder
+def _separation_folder() -> None:
+    """sshd run by root insists on /run/sshd, which its service makes. It stays: another test's sshd may need it."""
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
 
 
 def _wait_for_banner(server: Sshd) -> None:
