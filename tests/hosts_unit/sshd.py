@@ -114,7 +114,7 @@ def _config(folder: Path, types: tuple[str, ...], options: str) -> str:
 
 
 def _separation_folder() -> None:
-    """sshd run by root insists on /run/sshd, which its service makes. It stays: another test's sshd may need it."""
+    """sshd run by root insists on this folder, and another test's sshd may need it after us: it stays."""
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
 
