@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -10,6 +11,8 @@ from typing import TypeVar
 from pdctl.errors import PdctlError
 
 AT_ONCE = 64  # connections; each costs the controller a key exchange (about 10 ms of CPU) and three threads
+# A Ctrl-C that goes to another thread, or comes just before the wait, does not end a wait without a limit.
+LOOK_UP_S = 0.2
 
 Input = TypeVar("Input")
 Output = TypeVar("Output")
@@ -29,10 +32,16 @@ def on_each(
     for number in range(min(at_once, len(hosts))):
         threading.Thread(target=_work, args=(waiting, work, done), name=f"host-{number}", daemon=True).start()
     for _ in hosts:
-        host, outcome = done.get()
+        host, outcome = _next(done)
         if isinstance(outcome, BaseException) and not isinstance(outcome, PdctlError):
             raise outcome
         yield host, outcome
+
+
+def _next(done: queue.SimpleQueue[Output]) -> Output:
+    while True:
+        with contextlib.suppress(queue.Empty):
+            return done.get(timeout=LOOK_UP_S)
 
 
 def _work(

@@ -1,0 +1,79 @@
+"""docs/json.md tells every field of the documents, and every command outside the lab has `--json`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from pdctl.cli.main import app
+from pdctl.cli.spec import topology_document
+from pdctl.plan.make import make_plan
+from pdctl.verify.health import Health
+from pdctl.verify.proof import Exchange, Proof, Transfer, proof_document
+from pdctl.verify.status import status_document
+from tests.examples import topology
+
+PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
+NAMES = ("lab-simulator", "two-hosts-xpyd", "lab-aggregated")
+
+
+def fields(value: Any) -> set[str]:
+    """Every key in a document, but those that are names of the user's."""
+    if isinstance(value, list):
+        return {name for item in value for name in fields(item)}
+    if not isinstance(value, dict):
+        return set()
+    inner = {name for key, item in value.items() if key not in ("versions", "pins") for name in fields(item)}
+    return set(value) | inner
+
+
+def untold(document: dict[str, Any]) -> set[str]:
+    section = PAGE.split(f"## {document['format']}\n")[1].split("\n## ")[0]
+    return fields(document) - set(re.findall(r"`(?:[a-z]+\[\]\.)?([a-z_0-9]+)(?:\[\])?`", section))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_topology_is_told(name: str) -> None:
+    assert untold(topology_document(topology(name))) == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_status_is_told(name: str) -> None:
+    here = topology(name)
+    health = {i.name: Health(True, "") for i in here.instances} | {"proxy": Health(True, "")}
+    plan = make_plan(here, {}, {}, {}, unreachable={})
+    assert untold(status_document(here, {}, plan, health)) == set()
+
+
+def test_the_proof_is_told() -> None:
+    exchange = Exchange(8, "x", "x", "prefiller-0", "decoder-0")
+    proof = Proof("disaggregated", (exchange,), Transfer(1, 1, "counter"), "decoder-0", {}, False)
+    assert untold(proof_document(proof)) == set()
+
+
+def test_a_field_that_is_not_told_is_found() -> None:
+    assert untold({"format": "pdctl-proof/1", "ok": True, "hosts": [{"nonsense": 1}]}) == {
+        "hosts",
+        "nonsense",
+    }
+
+
+def test_every_format_has_a_section() -> None:
+    sources = "".join(p.read_text() for p in (Path(__file__).parents[2] / "pdctl").rglob("*.py"))
+    formats = set(re.findall(r'"(pdctl-[a-z]+/\d)"', sources))
+    assert len(formats) >= 7
+    assert {name for name in formats if f"## {name}\n" not in PAGE} == {"pdctl-plan/1"}  # docs/plan.md
+
+
+def test_every_command_outside_the_lab_has_json() -> None:
+    commands: Any = typer.main.get_command(app)
+    without = [
+        name
+        for name, command in commands.commands.items()
+        if name != "lab" and not any("--json" in parameter.opts for parameter in command.params)
+    ]
+    assert without == [] and len(commands.commands) > 12
