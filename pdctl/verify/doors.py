@@ -44,7 +44,7 @@ def refused(error: StatusError, topology: Topology) -> UnhealthyError:
     if NOT_ARRIVED in error.said:
         sender = next(i.name for i in topology.of(Role.PREFILLER) if i.name in named or not named)
         hint = f"`pdctl logs {sender}` shows what it could not send"
-        return UnhealthyError(f"the KV did not arrive: {error.said}", where=error.where, hint=hint)
+        return UnhealthyError(error.said, where=error.where, hint=hint)
     hint = f"`pdctl logs {named[0] if named else 'proxy'}` shows why"
     return UnhealthyError(error.message, where=error.where, hint=hint)
 

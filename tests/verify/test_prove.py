@@ -83,7 +83,7 @@ LATE = (
 @pytest.mark.parametrize(
     ("status", "said", "message", "logs"),
     [
-        (504, LATE, f"here/proxy: the KV did not arrive: {LATE}", "prefiller-1"),
+        (504, LATE, f"here/proxy: {LATE}", "prefiller-1"),
         (502, "decoder decoder-0 answered with status 500", "answered 502: decoder decoder-0", "decoder-0"),
         (503, "no healthy prefiller", "answered 503: no healthy prefiller", "proxy"),
     ],
