@@ -175,25 +175,38 @@ def _ansible_runner(
         settings={"pexpect_timeout": POLL_S},
         quiet=True,
         event_handler=seen.take,
-        status_handler=_forget_environment,
         cancel_callback=_Canceller(seen, interrupted),
     )
     for name in [name for name in runner.config.env if name.startswith("ANSIBLE_") and name in os.environ]:
         if name not in settings:  # the user's own settings for other work
             del runner.config.env[name]
-    try:
-        status, rc = runner.run()
-    except BaseException:
-        seen.interrupt()
-        raise
+    with _swallowed(Path(runner.config.artifact_dir, "command")):
+        try:
+            status, rc = runner.run()
+        except BaseException:
+            seen.interrupt()
+            raise
     printed = Path(runner.config.artifact_dir, "stdout").read_text(errors="replace")
     return (rc if status != "canceled" else INTERRUPTED), "\n".join(printed.strip().splitlines()[-20:])
 
 
-def _forget_environment(status: Mapping[str, Any], runner_config: Any) -> None:
-    """ansible-runner writes its environment, secrets included, to a file: it goes before Ansible starts."""
-    if status["status"] == "running":
-        Path(runner_config.artifact_dir, "command").unlink(missing_ok=True)
+@contextmanager
+def _swallowed(path: Path) -> Iterator[None]:
+    """What is written to `path` is read and dropped, and reaches no disk.
+
+    ansible-runner writes its environment, secrets included, to artifacts/ID/command (runner.py, 2.4).
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.mkfifo(path, 0o600)
+    drain = threading.Thread(target=path.read_bytes, daemon=True)
+    drain.start()
+    try:
+        yield
+    finally:
+        while drain.is_alive():
+            with contextlib.suppress(OSError):  # until it has opened its end, there is nobody to release
+                os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+            drain.join(0.01)
 
 
 @dataclass

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -140,6 +141,20 @@ def test_the_runs_own_files_hold_no_secret_and_are_gone_after_it(run: tuple[Outc
     assert found["secret"] == ""
     assert Path(found["folder"]).is_absolute()
     assert not Path(found["folder"]).exists()
+
+
+def test_the_environment_is_on_disk_at_no_moment(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ansible-runner writes it to a file of this name as it starts."""
+    kinds: list[bool] = []
+    with tempfile.TemporaryDirectory(prefix="t") as short:
+        monkeypatch.setattr(tempfile, "tempdir", short)
+
+        def look(event: Event) -> None:
+            kinds.extend(path.is_fifo() for path in Path(short).rglob("artifacts/*/command"))
+
+        inventory = {"all": {"hosts": {"good": here()}}}
+        run_playbook("play.yml", inventory, hosts=["good"], on_event=look, project_dir=project)
+    assert kinds and all(kinds)
 
 
 def test_events_come_in_the_users_words(run: tuple[Outcome, list[Event]]) -> None:
