@@ -170,27 +170,35 @@ def test_one_decoder_more_and_less_touches_its_own_things_and_the_proxy(line: Li
     assert {host: snapshot(line.lab, host) for host in HOSTS} == files
 
 
-def test_a_changed_variable_restarts_its_role_and_prefillers_with_their_decoder(line: Line) -> None:
+def test_a_changed_variable_restarts_its_role_and_nothing_else(line: Line) -> None:
     line.write(decoders={"count": 1})
     line.apply("--no-verify")
     lives = line.lives()
     line.write(decoders={"count": 1, "env": {"NCCL_DEBUG": "INFO"}})
     plan = line.diff()
     causes = {row["instance"]: row["causes"] for row in plan["restarts"]}
-    stale = "its peer decoder-0 restarts, and LMCache never renews a peer"
-    assert causes == {"decoder-0": [f"{CONFIG}/decoder-0.env"], "prefiller-0": [stale]}
+    assert causes == {"decoder-0": [f"{CONFIG}/decoder-0.env"]}
     (change,) = (c for c in plan["changes"] if c["id"] == f"file:{CONFIG}/decoder-0.env")
     assert '+NCCL_DEBUG="INFO"' in change["diff"] and not change["drift"]
     line.apply()
-    assert changed(lives, line.lives()) == {"decoder-0", "prefiller-0"}
+    assert changed(lives, line.lives()) == {"decoder-0"}
     environment = f"tr '\\0' '\\n' < /proc/{line.lives()['decoder-0'].pid}/environ"
     assert "NCCL_DEBUG=INFO" in line.inside(environment, "h2").splitlines()
+
+
+def test_where_peers_grow_stale_prefillers_restart_with_their_decoder(line: Line) -> None:
+    stale = {"engine": {"kind": "simulator", "simulator": {"stale_peers": True}}}
+    line.write(stale, decoders={"count": 1})
+    line.apply("--no-verify")
     lives = line.lives()
-    line.write(
-        prefillers={"env": {"NCCL_DEBUG": "WARN"}}, decoders={"count": 1, "env": {"NCCL_DEBUG": "INFO"}}
-    )
+    line.write(stale, decoders={"count": 1, "env": {"NCCL_DEBUG": "INFO"}})
+    causes = {row["instance"]: row["causes"] for row in line.diff()["restarts"]}
+    peer = "its peer decoder-0 restarts, and LMCache never renews a peer"
+    assert causes == {"decoder-0": [f"{CONFIG}/decoder-0.env"], "prefiller-0": [peer]}
     line.apply()
-    assert changed(lives, line.lives()) == {"prefiller-0"}
+    assert changed(lives, line.lives()) == {"decoder-0", "prefiller-0"}
+    line.write()
+    line.apply("--no-verify")
 
 
 def test_destroy_leaves_the_hosts_as_they_were(story: Story, line: Line) -> None:
