@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
-import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.hosts.line import CONFIG, HOSTS, RECORD, SPEC, Line, Ran, changed, line_on_hosts, unit
+from tests.hosts.line import CONFIG, HOSTS, RECORD, SPEC, Line, changed, line_on_hosts, unit
+from tests.hosts.mended import converges
 from tests.hosts.plays import inside
-from tests.labs import until
 
 pytestmark = pytest.mark.hosts
 
 KEYS = "/root/host-keys"
-LEFT = r"-name '*.pdctl-new' -o -name '.pdctl-build' -o -name '*.new' -o -name '*.old'"
 
 
 @pytest.fixture(scope="module")
@@ -35,21 +29,6 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Line]:
 def line(hosts: Line) -> Line:
     hosts.mend()
     return hosts
-
-
-def leftovers(line: Line) -> str:
-    """Files that were being written, and work that the record calls unfinished."""
-    found = ""
-    for host in HOSTS:  # the folders of systemd and apt hold our files too
-        found += inside(line.lab, host, f"find /etc /opt/pdctl /var/lib/pdctl -xdev \\( {LEFT} \\)")
-        found += inside(line.lab, host, f"grep -A3 '\"pending\": \\[$' {RECORD} || true")
-    return found
-
-
-def converges(line: Line) -> None:
-    """The same command again finishes what is left, and leaves nothing on the way."""
-    line.apply()
-    assert line.diff()["empty"] and leftovers(line) == ""
 
 
 def of_h2(line: Line, **ssh: Any) -> None:
@@ -243,104 +222,3 @@ def test_an_engine_that_never_serves_ends_apply_with_its_journal_before_later_ro
     line.write(prefillers={"env": {"NCCL_DEBUG": "INFO"}})
     converges(line)
     assert "prefiller-0" in changed(lives, line.lives())
-
-
-def wait_for(running: subprocess.Popen[str], line: Line, condition: Callable[[], bool]) -> None:
-    def holds() -> bool:
-        assert running.poll() is None, running.communicate()
-        return condition()
-
-    until(holds, timeout=60)
-
-
-def builds(line: Line, host: str) -> bool:
-    return line.lab.exec(host, ["sh", "-c", "ls -d /opt/pdctl/venvs/.pdctl-build"]).returncode == 0
-
-
-def loads(line: Line, instance: str, host: str) -> bool:
-    """Whether systemd has started an engine that does not serve yet."""
-    return line.lab.exec(host, ["systemctl", "is-active", "-q", unit(instance)]).returncode == 0
-
-
-def begun(line: Line, during: str) -> subprocess.Popen[str]:
-    """An apply that is in the middle of something."""
-    if during == "building environments":
-        for host in HOSTS:
-            line.inside("rm -r /opt/pdctl/venvs/*", host)
-        running = line.start("apply", "--yes")
-        wait_for(running, line, lambda: builds(line, "h1") and builds(line, "h2"))
-        return running
-    line.write({"engine": {"kind": "simulator", "simulator": {"start_s": 4}}})
-    before = line.lives()
-    running = line.start("apply", "--yes")
-    wait_for(running, line, lambda: {"decoder-0", "decoder-1"} <= changed(before, line.lives()))
-    return running
-
-
-def ended(running: subprocess.Popen[str]) -> Ran:
-    out, err = running.communicate(timeout=60)
-    return Ran(running.returncode, out, err)
-
-
-MOMENTS = ("building environments", "waiting for decoders")
-
-
-@pytest.mark.parametrize("during", MOMENTS)
-def test_after_ctrl_c_the_lock_is_free_and_the_next_apply_goes_on(line: Line, during: str) -> None:
-    running = begun(line, during)
-    running.send_signal(signal.SIGINT)
-    ran = ended(running).must(130)
-    assert ran.err.splitlines()[-1] == "interrupted; run the same command again to go on"
-    assert "Traceback" not in ran.err
-    assert children(line) == []
-    converges(line)
-
-
-@pytest.mark.parametrize("during", MOMENTS)
-def test_after_a_kill_the_next_apply_goes_on(line: Line, during: str) -> None:
-    running = begun(line, during)
-    running.kill()
-    ended(running)
-    converges(line)
-    until(lambda: children(line) == [], timeout=60)
-
-
-def children(line: Line) -> list[str]:
-    """Processes that pdctl has left behind: its private state folder is in their environment."""
-    mark = f"XDG_STATE_HOME={line.state}".encode()
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # it has ended meanwhile
-            if mark in (folder / "environ").read_bytes().split(b"\0"):
-                found.append((folder / "cmdline").read_text().replace("\0", " "))
-    return found
-
-
-def test_a_second_apply_at_the_same_time_is_refused_and_told_of_the_first(line: Line) -> None:
-    running = begun(line, "building environments")
-    second = line.pdctl("apply", "--yes").must(1)
-    first = ended(running).must()
-    assert f"error: another pdctl works on `line`: process {running.pid}, `" in second.err
-    assert (
-        "apply --yes`" in second.err
-        and f"hint: wait for it, or look at it: ps -fp {running.pid}" in second.err
-    )
-    assert first.status == 0 and line.diff()["empty"]
-
-
-def test_a_host_lost_in_the_middle_is_named_and_the_next_apply_goes_on(line: Line) -> None:
-    for host in HOSTS:
-        line.inside("rm -r /opt/pdctl/venvs/*", host)
-    running = line.start("apply", "--yes")
-    try:
-        wait_for(running, line, lambda: builds(line, "h2"))
-        line.lab.cut("h2")
-        begun_at = time.monotonic()
-        ran = ended(running).must(1)
-        assert time.monotonic() - begun_at < 60
-    finally:
-        line.lab.uncut("h2")
-    error = ran.err[ran.err.index("error: ") :].splitlines()
-    assert error[0] == "error: `line` was not brought to its spec on 1 host" and error[1].startswith("  h2: ")
-    assert "create venv /opt/pdctl/venvs/proxy-" in ran.err
-    converges(line)
