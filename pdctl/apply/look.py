@@ -11,7 +11,7 @@ from pdctl.errors import ErrorGroup, PdctlError
 from pdctl.hosts.observation import Observation
 from pdctl.hosts.probe import Progress, probe
 from pdctl.hosts.secrets import secrets_digest
-from pdctl.plan import Plan, make_plan
+from pdctl.plan import Owed, Plan, make_plan
 from pdctl.state import Key, State
 from pdctl.topology.model import Topology
 
@@ -57,6 +57,7 @@ def look_for(topology: Topology, folder: Path, desired: State, progress: Progres
         contents=seen.contents,
         found_before=_found_before(seen),
         pending=_pending(seen),
+        owed=_owed(seen),
         unreachable={host: error.message for host, error in seen.failures.items()},
     )
     return Look(topology, folder, desired, seen, plan)
@@ -64,6 +65,13 @@ def look_for(topology: Topology, folder: Path, desired: State, progress: Progres
 
 def _pending(seen: Observation) -> frozenset[Key]:
     return frozenset(Key(host, name) for host, meta in seen.records.items() for name in meta.pending)
+
+
+def _owed(seen: Observation) -> dict[Key, Owed]:
+    found = [
+        (Key(host, name), debt) for host, meta in seen.records.items() for name, debt in meta.owed.items()
+    ]
+    return {key: Owed(key, debt.invocation, debt.causes, debt.peers) for key, debt in found}
 
 
 def _found_before(seen: Observation) -> frozenset[Key]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pdctl.apply.requests import Order, encoded
+from pdctl.desired.layout import instance_of
 from pdctl.state import Key, Unit
 from pdctl.topology.model import START_ORDER
 
@@ -34,5 +35,4 @@ def _units(order: Order, host: str) -> list[Key]:
 
 def _role(order: Order, key: Key) -> str:
     """`unit:pdctl-chat-decoder-0.service` -> `decoder`: the record keeps no roles, the names do."""
-    name = key.id.removeprefix(f"unit:pdctl-{order.plan.cluster}-").removesuffix(".service")
-    return name.split("-")[0]
+    return instance_of(order.plan.cluster, key.id.removeprefix("unit:")).split("-")[0]

@@ -68,15 +68,20 @@ def host_variables(order: Order) -> dict[str, dict[str, Any]]:
             rows = _rows(order, step, keys)
             variables = found.setdefault(host, {})
             field = "delete" if step.name in AWAY else "put" if step.name == "put" else "units"
-            variables[f"pdctl_{step.name}"] = encoded(order, {field: rows})
+            owed = _owed(order, host) if step.name == "put" else {}
+            variables[f"pdctl_{step.name}"] = encoded(order, {field: rows} | owed)
             if step.name == "put":
                 variables |= _deliveries(order, host, rows)
+    for host in sorted({debt.key.host for debt in order.plan.owed}):
+        # What is owed is written down before anything is stopped or started.
+        found.setdefault(host, {}).setdefault("pdctl_put", encoded(order, {"put": []} | _owed(order, host)))
     return found
 
 
 def groups(variables: Mapping[str, Mapping[str, Any]], plan: Plan) -> dict[str, list[str]]:
     """Ansible group of each step -> the hosts with work in it."""
-    names = [f"pdctl_{step.name}" for step in plan.steps]
+    first = ["pdctl_put"] if plan.owed else []
+    names = dict.fromkeys([*first, *(f"pdctl_{step.name}" for step in plan.steps)])
     return {name: sorted(host for host, v in variables.items() if name in v) for name in names}
 
 
@@ -105,6 +110,17 @@ def _rows(order: Order, step: Step, keys: Iterable[Key]) -> list[dict[str, Any]]
     restarted = {Key(r.host, f"unit:{r.unit}") for r in order.plan.restarts}
     ordered = sorted(keys, key=lambda key: (ORDER[type(order.desired[key])], key))
     return [_row(order.desired[key], key in restarted, order.supply) for key in ordered]
+
+
+def _owed(order: Order, host: str) -> dict[str, Any]:
+    """The restarts owed on this host, as its record keeps them."""
+    found: dict[str, dict[str, Any]] = {}
+    for debt in order.plan.owed:
+        if debt.key.host == host:
+            had = found.setdefault(debt.key.id, {"invocation": debt.invocation, "causes": [], "peers": []})
+            had["causes"] += debt.causes
+            had["peers"] += debt.peers
+    return {"owed": found} if found else {}
 
 
 def _row(resource: Resource, restart: bool, supply: Supply) -> dict[str, Any]:

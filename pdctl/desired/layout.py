@@ -27,6 +27,11 @@ def unit_name(cluster: str, instance: str) -> str:
     return f"pdctl-{cluster}-{instance}.service"
 
 
+def instance_of(cluster: str, unit: str) -> str:
+    """The inverse of `unit_name`."""
+    return unit.removeprefix(f"pdctl-{cluster}-").removesuffix(".service")
+
+
 def unit_path(cluster: str, instance: str) -> str:
     return f"{UNITS}/{unit_name(cluster, instance)}"
 

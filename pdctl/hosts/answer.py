@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from pdctl.errors import HostError
-from pdctl.hosts.observation import Facts
+from pdctl.hosts.observation import Facts, OwedRestart
 from pdctl.state import Directory, File, Package, Unit, User, Venv
 
 RECORD_VERSION = 1
@@ -67,6 +67,7 @@ class Record(BaseModel):
     rows: list[Row] = Field(validation_alias="resources")
     flags: list[Created] = Field(validation_alias=AliasChoices("resources"))
     pending: list[Pending] = []
+    owed: dict[str, OwedRestart] = {}
 
 
 class Answer(BaseModel):

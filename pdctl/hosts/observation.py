@@ -44,11 +44,20 @@ class Facts:
 
 
 @dataclass(frozen=True)
+class OwedRestart:
+    """A restart that one run of a unit needs: for `causes`, or once one of `peers` is there again."""
+
+    invocation: str
+    causes: tuple[str, ...] = ()
+    peers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class RecordMeta:
     """When and by whom a host was last applied to.
 
     `created` says of each recorded id whether pdctl made it; `pending` holds what an interrupted apply was
-    working on, likewise.
+    working on, likewise; `owed` the restarts that were written down before an apply began, by id.
     """
 
     applied_at: str
@@ -57,6 +66,7 @@ class RecordMeta:
     spec_digest: str
     created: Mapping[str, bool] = field(default_factory=dict)
     pending: Mapping[str, bool] = field(default_factory=dict)
+    owed: Mapping[str, OwedRestart] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

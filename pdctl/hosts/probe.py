@@ -137,4 +137,5 @@ def _meta(answer: Answer) -> RecordMeta:
         record.spec_digest,
         created={row.id: flag.created for row, flag in made},
         pending={entry.id: entry.created for entry in record.pending},
+        owed=record.owed,
     )

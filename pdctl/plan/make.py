@@ -6,7 +6,8 @@ from collections.abc import Mapping, Set
 
 from pdctl.plan.diff import diff
 from pdctl.plan.drift import drift
-from pdctl.plan.model import Plan
+from pdctl.plan.model import Owed, Plan
+from pdctl.plan.owed import due, owe
 from pdctl.plan.restarts import restarts
 from pdctl.plan.steps import steps
 from pdctl.state import Key, State
@@ -22,13 +23,14 @@ def make_plan(
     contents: Mapping[Key, bytes] | None = None,
     found_before: Set[Key] = frozenset(),
     pending: Set[Key] = frozenset(),
+    owed: Mapping[Key, Owed] | None = None,
     unreachable: Mapping[str, str] | None = None,
 ) -> Plan:
     """What has to be done on the hosts that could be looked at.
 
     `contents` are the bytes of files as they are now, for text diffs; `found_before` the keys that existed
-    before pdctl came; `pending` those that an interrupted apply was at; `unreachable` the hosts left out,
-    with the reason.
+    before pdctl came; `pending` those that an interrupted apply was at, `owed` the restarts that were written
+    down and may not have been done; `unreachable` the hosts left out, with the reason.
     """
     away = unreachable or {}
     wanted = {key: resource for key, resource in desired.items() if key.host not in away}
@@ -37,7 +39,8 @@ def make_plan(
     )
     changes = tuple(found)
     drifted = tuple(drift(recorded, observed, pending))
-    again = tuple(restarts(topology, wanted, observed, recorded, changes))
+    still = due(owed or {}, wanted, observed)
+    again = tuple(restarts(topology, wanted, observed, recorded, changes, still))
     return Plan(
         cluster=topology.cluster,
         changes=changes,
@@ -45,4 +48,5 @@ def make_plan(
         restarts=again,
         steps=steps(changes, again, drifted, wanted),
         unreachable=dict(away),
+        owed=tuple(owe(topology, wanted, observed, changes, again)),
     )

@@ -43,12 +43,24 @@ class Drift:
 
 @dataclass(frozen=True)
 class Restart:
-    """A running process that will be restarted, and why."""
+    """A running process that will be restarted, and why. `hidden`: the process itself looks right."""
 
     host: str
     unit: str
     instance: str
     causes: tuple[str, ...]
+    hidden: bool = False
+
+
+@dataclass(frozen=True)
+class Owed:
+    """A restart that the run `invocation` of a unit needs: for `causes` at once, for `peers` (units of
+    decoders that it knew) as soon as one of them is there again."""
+
+    key: Key
+    invocation: str
+    causes: tuple[str, ...] = ()
+    peers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,8 +80,9 @@ class Plan:
     restarts: tuple[Restart, ...]
     steps: tuple[Step, ...]
     unreachable: Mapping[str, str]  # host -> why it could not be looked at
+    owed: tuple[Owed, ...] = ()
 
     @property
     def empty(self) -> bool:
         """Nothing to change and nothing that only the record would have to learn."""
-        return not self.changes and not self.drift
+        return not self.changes and not self.drift and not self.restarts

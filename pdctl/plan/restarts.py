@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pdctl.desired.layout import UNITS
 from pdctl.knowledge import versions
 from pdctl.knowledge.versions import at_least
 from pdctl.plan.drift import restarted_outside
 from pdctl.plan.model import Change, Restart
-from pdctl.state import Key, State, Unit
+from pdctl.state import Key, Resource, State, Unit
 from pdctl.topology.model import Role, Topology
 
 # systemd has not read the unit file as it lies there. That alone says nothing about the process.
@@ -17,9 +17,15 @@ RELOAD = "needs daemon-reload"
 
 
 def restarts(
-    topology: Topology, desired: State, observed: State, recorded: State, changes: Sequence[Change]
+    topology: Topology,
+    desired: State,
+    observed: State,
+    recorded: State,
+    changes: Sequence[Change],
+    due: Mapping[Key, tuple[str, ...]],
 ) -> list[Restart]:
-    """Restarts in key order: stale processes first, then prefillers whose decoder restarts or restarted."""
+    """Restarts in key order: stale processes, prefillers whose decoder restarts or restarted, and those that
+    are still `due`."""
     own = dict(_stale(desired, observed, recorded, changes))
     peers = _lost_decoders(topology, desired, observed, recorded, own)
     found = []
@@ -27,8 +33,9 @@ def restarts(
         now = observed.get(key)
         running = isinstance(now, Unit) and now.active == "active"
         causes = own.get(key, ()) or (peers if unit.role == Role.PREFILLER and running else ())
+        causes = causes or due.get(key, ())
         if causes:
-            found.append(Restart(key.host, unit.name, unit.instance, causes))
+            found.append(Restart(key.host, unit.name, unit.instance, causes, _looks_right(unit, now)))
     return found
 
 
@@ -53,6 +60,10 @@ def _units(state: State) -> Iterator[tuple[Key, Unit]]:
     for key, resource in sorted(state.items()):
         if isinstance(resource, Unit):
             yield key, resource
+
+
+def _looks_right(unit: Unit, now: Resource | None) -> bool:
+    return isinstance(now, Unit) and now.revision == unit.revision and not set(now.deviations) - {RELOAD}
 
 
 def _stale(

@@ -109,6 +109,7 @@ def perform(work: Work, todo: list[Row]) -> None:
     """The record is written before the first change and, whatever happens, after the last."""
     record = work.record
     clear_leftovers(record)
+    record.owe(work.request.get("owed") or {})
     if todo:
         record.intend(todo, work.seen, parents_of(todo, work))
     try:

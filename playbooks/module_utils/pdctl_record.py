@@ -24,7 +24,8 @@ class Record:
 
     `resources` are observed rows with `created`: whether pdctl made the thing. `pending` are things being
     worked on. `extras` are paths and packages made by the way (parents of a file, dependencies of a package),
-    which no row stands for; they go when the record is empty.
+    which no row stands for; they go when the record is empty. `owed` are restarts that the controller may not
+    come to order: of one run of a unit, so that an entry is void once another run is seen.
     """
 
     def __init__(self, path: str, cluster: str) -> None:
@@ -39,6 +40,7 @@ class Record:
         self.rows = {row_id(row): row for row in found.get("resources", [])}
         self.pending = {entry["id"]: entry for entry in found.get("pending", [])}
         self.extras = list(found.get("extras", []))
+        self.owed = dict(found.get("owed", {}))
         self.meta = {name: found.get(name, "") for name in META}
 
     def made(self, key: str, exists: bool) -> bool:
@@ -65,6 +67,18 @@ class Record:
         self.extras += [extra for extra in extras if extra not in self.extras]
         self.write()
 
+    def owe(self, debts: Rows) -> None:
+        """Restarts that are to come, on disk before the work begins."""
+        before = dict(self.owed)
+        for key, debt in debts.items():
+            had = self.owed.get(key, debt)
+            same = had if had["invocation"] == debt["invocation"] else debt
+            self.owed[key] = dict(
+                debt, **{name: sorted({*same[name], *debt[name]}) for name in ("causes", "peers")}
+            )
+        if self.owed != before:
+            self.write()
+
     def remember_packages(self, names: list[str]) -> None:
         """They are about to come along with others."""
         self.extras += [PACKAGE + name for name in names if PACKAGE + name not in self.extras]
@@ -84,6 +98,8 @@ class Record:
                 self.rows[key] = dict(observed[key], created=self.made(key, True))
             else:
                 self.rows.pop(key, None)
+            if self.owed.get(key, {}).get("invocation") != observed.get(key, {}).get("invocation"):
+                self.owed.pop(key, None)
         self.pending = {key: entry for key, entry in self.pending.items() if key not in asked}
         self.extras = [extra for extra in self.extras if not self.is_recorded(extra)]
         self.meta = {name: (meta or {}).get(name, self.meta[name]) for name in META}
@@ -99,8 +115,8 @@ class Record:
         return deleting and self.is_empty() and self.before is not None
 
     def forget(self, key: str) -> None:
-        self.rows.pop(key, None)
-        self.pending.pop(key, None)
+        for kept in (self.rows, self.pending, self.owed):
+            kept.pop(key, None)
 
     def is_empty(self) -> bool:
         return not self.rows and not self.pending
@@ -110,7 +126,8 @@ class Record:
         now = self.as_json()
         if self.before is None:
             return self.is_empty() and not self.extras
-        return all(now[name] == self.before.get(name) for name in now if name not in ("applied_at", "by"))
+        names = (now.keys() | self.before.keys()) - {"applied_at", "by"}
+        return all(now.get(name) == self.before.get(name) for name in names)
 
     def as_json(self) -> Row:
         return {
@@ -120,6 +137,7 @@ class Record:
             "resources": [self.rows[key] for key in sorted(self.rows)],
             "pending": [self.pending[key] for key in sorted(self.pending)],
             "extras": self.extras,
+            **({"owed": self.owed} if self.owed else {}),
         }
 
     def write(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ import pytest
 from pdctl.apply.removal import removal_variables
 from pdctl.apply.requests import Meta, Order, Supply, groups, host_variables
 from pdctl.desired import desire
-from pdctl.plan import make_plan
-from pdctl.state import State, Venv
+from pdctl.plan import Owed, make_plan
+from pdctl.state import State, Unit, Venv
 from pdctl.topology import resolve
 from tests.examples import desired, topology
 from tests.topology import specs
@@ -122,3 +123,17 @@ def test_removal_takes_the_proxy_first_and_then_everything_recorded() -> None:
     assert decoded(variables["h1"]["pdctl_proxy"])["delete"] == ["unit:pdctl-demo-proxy.service"]
     assert decoded(variables["h2"]["pdctl_decoder"])["delete"] == ["unit:pdctl-demo-decoder-0.service"]
     assert decoded(variables["h1"]["pdctl_delete"])["everything"] is True
+
+
+def test_restarts_owed_are_written_down_first_also_where_nothing_is_put() -> None:
+    asked = order("lab")
+    units = [key for key, resource in asked.desired.items() if isinstance(resource, Unit)]
+    [prefiller] = [key for key in units if "prefiller" in key.id]
+    only = tuple(step for step in asked.plan.steps if step.name == "prefiller")
+    debts = (Owed(prefiller, "i1", causes=("a",)), Owed(prefiller, "i1", peers=("b.service",)))
+    plan = replace(asked.plan, steps=only, owed=debts)
+    variables = host_variables(replace(asked, plan=plan))
+    put = decoded(variables["h1"]["pdctl_put"])
+    assert put["put"] == []
+    assert put["owed"] == {prefiller.id: {"invocation": "i1", "causes": ["a"], "peers": ["b.service"]}}
+    assert groups(variables, plan) == {"pdctl_put": ["h1"], "pdctl_prefiller": ["h1"]}

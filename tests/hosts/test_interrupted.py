@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hosts.line import HOSTS, Line, Ran, changed, line_on_hosts, unit
+from tests.hosts.line import HOSTS, Line, Ran, changed, line_on_hosts
 from tests.hosts.mended import converges
 from tests.labs import until
 
@@ -42,11 +42,6 @@ def wait_for(running: subprocess.Popen[str], line: Line, condition: Callable[[],
 
 def builds(line: Line, host: str) -> bool:
     return line.lab.exec(host, ["sh", "-c", "ls -d /opt/pdctl/venvs/.pdctl-build"]).returncode == 0
-
-
-def loads(line: Line, instance: str, host: str) -> bool:
-    """Whether systemd has started an engine that does not serve yet."""
-    return line.lab.exec(host, ["systemctl", "is-active", "-q", unit(instance)]).returncode == 0
 
 
 def begun(line: Line, during: str) -> subprocess.Popen[str]:
@@ -131,3 +126,24 @@ def test_a_host_lost_in_the_middle_is_named_and_the_next_apply_goes_on(line: Lin
     assert error[0] == "error: `line` was not brought to its spec on 1 host" and error[1].startswith("  h2: ")
     assert "create venv /opt/pdctl/venvs/proxy-" in ran.err
     converges(line)
+
+
+def test_a_prefiller_lost_after_its_decoder_was_restarted_is_restarted_by_the_next_apply(line: Line) -> None:
+    """The decoder runs and is recorded as wanted; only `owed` tells that the prefiller knew its former life."""
+    stale = {"engine": {"kind": "simulator", "simulator": {"stale_peers": True, "start_s": 4}}}
+    line.write(stale, decoders={"count": 1})
+    line.apply()
+    lives = line.lives()
+    line.write(stale, decoders={"count": 1, "env": {"NCCL_DEBUG": "INFO"}})
+    running = line.start("apply", "--yes")
+    try:
+        wait_for(running, line, lambda: "decoder-0" in changed(lives, line.lives()))
+        line.lab.cut("h1")
+        assert "start" in ended(running).must(1).err
+    finally:
+        line.lab.uncut("h1")
+    assert changed(lives, line.lives()) == {"decoder-0"}
+    peer = "its peer decoder-0 restarts, and LMCache never renews a peer"
+    assert [(row["instance"], row["causes"]) for row in line.diff()["restarts"]] == [("prefiller-0", [peer])]
+    converges(line)
+    assert changed(lives, line.lives()) == {"decoder-0", "prefiller-0"}

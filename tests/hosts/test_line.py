@@ -201,6 +201,23 @@ def test_where_peers_grow_stale_prefillers_restart_with_their_decoder(line: Line
     line.apply("--no-verify")
 
 
+def test_where_peers_grow_stale_a_decoder_that_comes_back_restarts_who_knew_it(line: Line) -> None:
+    stale = {"engine": {"kind": "simulator", "simulator": {"stale_peers": True}}}
+    line.write(stale)
+    line.apply()
+    lives = line.lives()
+    line.write(stale, decoders={"count": 1})
+    line.apply()
+    assert changed(lives, line.lives()) == {"decoder-1", "proxy"}
+    assert line.diff()["empty"]
+    line.write(stale)
+    causes = {row["instance"]: row["causes"] for row in line.diff()["restarts"]}
+    assert causes["prefiller-0"] == ["it may hold addresses of an earlier decoder-1"]
+    line.apply()
+    assert changed(lives, line.lives()) == {"decoder-1", "prefiller-0", "proxy"}
+    assert line.diff()["empty"]
+
+
 def test_destroy_leaves_the_hosts_as_they_were(story: Story, line: Line) -> None:
     assert {host: snapshot(line.lab, host) for host in HOSTS} != story.before
     assert line.pdctl("destroy").must(1).err.splitlines()[-1] == "hint: add --yes"
