@@ -17,7 +17,7 @@ def lab_hosts(
     count: int, tmp_path_factory: pytest.TempPathFactory, binds: Sequence[Bind] = (), prefix: str = "h"
 ) -> Iterator[Lab]:
     """A lab with `count` hosts that answer on ssh, gone at the end; all labs share one base tree."""
-    with Lab(tmp_path_factory.mktemp("lab"), report=print) as lab:
+    with Lab(tmp_path_factory.mktemp("a lab"), report=print) as lab:
         lab.up(count, prefix, binds)
         yield lab
 

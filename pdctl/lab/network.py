@@ -66,7 +66,7 @@ def cable(host: Host) -> str:
 
 def _cable_setup(paths: LabPaths, host: Host) -> str:
     name = cable(host)
-    peer = f"peer name eth0 netns {paths.netns(host.name)}"
+    peer = f'peer name eth0 netns "{paths.netns(host.name)}"'  # quoted: ip splits a batch at spaces
     return f"link add {name} type veth {peer}\nlink set {name} master {BRIDGE}\nlink set {name} up\n"
 
 

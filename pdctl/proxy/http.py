@@ -84,6 +84,8 @@ async def body_of(gateway: Gateway, exchange: Exchange) -> dict[str, Any]:
         raise bad_request("the body cannot be read") from broken
     if not body:
         raise bad_request("the body must be a JSON object")
+    if sse.has_lone_surrogate(body):  # engines answer 500, which would count against their health
+        raise bad_request("the body holds half of a surrogate pair, which is no text")
     return body
 
 

@@ -47,6 +47,15 @@ def parsed(text: bytes) -> dict[str, Any]:
     return loaded if isinstance(loaded, dict) else {}
 
 
+def has_lone_surrogate(body: Mapping[str, Any]) -> bool:
+    """Whether some text in it cannot be written as UTF-8: JSON's escapes may spell one half of a pair."""
+    try:
+        json.dumps(body, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
 def encode(value: Mapping[str, Any]) -> bytes:
     return b"data: " + json.dumps(value).encode() + b"\n\n"
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 NAME = r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?"
+ANSIBLE_GROUPS = ("all", "ungrouped")  # in every inventory of Ansible, which takes a name for either
 HOST_NAME = r"[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?"
 DNS_LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 ENV_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,127}"
@@ -58,6 +59,8 @@ def _name(value: str) -> str:
 def _host_name(value: str) -> str:
     if not re.fullmatch(HOST_NAME, value):
         raise ValueError("is not a host name: use 1 to 63 letters, digits, inner `-` or `_`")
+    if value in ANSIBLE_GROUPS:
+        raise ValueError("is a word of Ansible's, which would not take it for a host: choose another name")
     return value
 
 

@@ -230,3 +230,14 @@ async def test_the_last_step_of_a_cut_prefill_is_waited_for_no_longer_than_the_n
         began = asyncio.get_running_loop().time()
         await until(lambda: not c.left_behind())
         assert asyncio.get_running_loop().time() - began < 10
+
+
+async def test_half_a_surrogate_pair_is_refused_before_an_engine_stumbles_over_it() -> None:
+    """An engine answers it with 500; three of them took every prefiller out of rotation."""
+    async with cluster() as c:
+        poison = b'{"model": "m", "prompt": "\\ud800", "max_tokens": 2}'
+        reply = await c.post("/v1/completions", data=poison)
+        assert c.prefillers[0].received == []
+        whole = await c.post("/v1/completions", data=poison.replace(b"\\ud800", b"\\ud834\\udd1e"))
+    assert (reply.status, whole.status) == (400, 200)
+    assert "surrogate" in reply.json["error"]["message"]
