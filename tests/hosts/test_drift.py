@@ -255,6 +255,19 @@ def assert_told(told: Mapping[str, str], wanted: Mapping[str, str]) -> None:
         assert words in names[name], told
 
 
+def test_variables_that_the_administrator_gives_to_all_services_are_the_hosts_own(line: Line) -> None:
+    """No unit could refuse them. Once they are taken back, a process that has them is stale."""
+    line.inside(f"systemctl set-environment NCCL_DEBUG=INFO; systemctl restart {D1}")
+    assert [row["what"] for row in line.diff()["drift"]] == [[AGAIN]]
+    line.apply("--no-verify")
+    lives = line.lives()
+    assert line.diff()["empty"]
+    line.inside("systemctl unset-environment NCCL_DEBUG")
+    assert [row["what"] for row in line.diff()["drift"]] == [["environment: NCCL_DEBUG added"]]
+    line.apply("--no-verify")
+    assert changed(lives, line.lives()) == {"decoder-1"} and line.diff()["empty"]
+
+
 def test_drift_is_shown_apart_from_changes_on_the_screen(line: Line) -> None:
     line.inside(f"echo '# by hand' >> {CONFIG}/proxy.json")
     shown = line.pdctl("diff").must().out

@@ -129,7 +129,7 @@ def test_a_host_lost_in_the_middle_is_named_and_the_next_apply_goes_on(line: Lin
 
 
 def test_a_prefiller_lost_after_its_decoder_was_restarted_is_restarted_by_the_next_apply(line: Line) -> None:
-    """The decoder runs and is recorded as wanted; only `owed` tells that the prefiller knew its former life."""
+    """The decoder runs and is recorded as wanted; that the prefiller knew its former life is only owed."""
     stale = {"engine": {"kind": "simulator", "simulator": {"stale_peers": True, "start_s": 4}}}
     line.write(stale, decoders={"count": 1})
     line.apply()
