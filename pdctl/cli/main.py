@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import Annotated, NoReturn
@@ -45,13 +46,15 @@ def options(
 
 def run() -> NoReturn:
     """Run a command; exit codes: 0 fine, 1 error, 2 difference found, 3 SLO missed, 130 interrupted."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a sign gets its number
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
         code = 0
     except SystemExit as end:
-        # Usage errors end with 2, which here means "a difference was found".
-        code = 1 if end.code not in (0, None) else 0
-        code = _interrupted() if end.code == 130 else code  # typer makes an exit of a KeyboardInterrupt
+        # typer makes an exit of a KeyboardInterrupt; its 2 for wrong usage means a difference here.
+        code = _interrupted() if end.code == 130 else _usage() if end.code else 0
     except Finish as finish:
         code = finish.code
     except PdctlError as error:
@@ -61,6 +64,8 @@ def run() -> NoReturn:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
+    except OSError as error:
+        code = _show(PdctlError(error.strerror or str(error), where=error.filename and str(error.filename)))
     except Exception as error:  # noqa: BLE001 -- the last catch: our own bug, shown short
         code = _bug(error)
     sys.exit(code)
@@ -73,6 +78,15 @@ def _show(error: PdctlError) -> int:
         print_json(error_document(error))
     show_error(error, err())
     return error.exit_code
+
+
+def _usage() -> int:
+    """typer has said what is wrong on stderr; who asked for JSON gets a document too."""
+    if "--json" in sys.argv:
+        sys.stdout.write(
+            '{"error": "wrong usage; stderr says more", "where": null, "hint": "pdctl --help"}\n'
+        )
+    return 1
 
 
 def _interrupted() -> int:

@@ -62,6 +62,8 @@ def logs(
     from pdctl.hosts.logs import tail
     from pdctl.views.console import print_json
 
+    if follow and json:
+        raise SpecError("a journal that is followed has no end, so no JSON document", hint="leave one out")
     hosts = {i.name: i.host for i in topology.instances} | {"proxy": topology.proxy.host}
     if instance not in hosts:
         raise SpecError(f"there is no instance `{instance}`", hint=f"there are: {', '.join(sorted(hosts))}")
@@ -90,12 +92,18 @@ def verify(
     topology = load_topology(path)
     other = load_topology(against) if against else None
 
-    from pdctl.errors import UnhealthyError
+    from pdctl.errors import SpecError, UnhealthyError
     from pdctl.verify import prove
     from pdctl.verify.proof import proof_document
     from pdctl.views.console import out, print_json
     from pdctl.views.proof import show_proof
 
+    if other is not None and other.spec.serving.mode != "aggregated":
+        raise SpecError(
+            f"`{other.cluster}` is disaggregated too: being equal to it proves nothing",
+            where=str(against),
+            hint="name the spec of an aggregated cluster with the same model",
+        )
     chosen = int(time.time()) if seed is None else seed
     proof = prove(topology, folder_of(path), prompts=prompts, seed=chosen, against=other)
     if json:
@@ -128,4 +136,5 @@ def ask(
     if json:
         print_json({"answer": answer, "route": route})
     else:
-        typer.echo(f"{text!r} -> {answer['choices'][0]['text']!r}  ({' -> '.join(route)})")
+        way = f"  ({' -> '.join(route)})" if route else ""
+        typer.echo(f"{text!r} -> {answer['choices'][0]['text']!r}{way}")
