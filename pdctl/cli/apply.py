@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pdctl.cli.load import folder_of, load_topology
+from pdctl.cli.load import folder_of, load_topology, warn
 from pdctl.cli.options import CLUSTER, BundleDir, Json, Spec, Yes
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def apply(
 
     with local_lock(topology.cluster):
         seen = look(topology, folder_of(path))
+        warn(seen.warnings)
         document = plan_document(seen.plan)
         if not json:
             show_plan(document, out(), diffs=False)
@@ -63,6 +64,7 @@ def destroy(path: Spec = CLUSTER, yes: Yes = False, json: Json = False) -> None:
 
     with local_lock(topology.cluster):
         seen = look_for(topology, folder_of(path), {})
+        warn(seen.warnings)
         document = plan_document(seen.plan)
         if not json:
             show_plan(document, out(), diffs=False)

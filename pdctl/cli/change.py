@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pdctl.cli.finish import Finish
-from pdctl.cli.load import folder_of, load_topology
+from pdctl.cli.load import folder_of, load_topology, warn
 from pdctl.cli.options import CLUSTER, BundleDir, Json, Spec
 
 
@@ -35,6 +35,7 @@ def diff(
     from pdctl.views.plan import show_plan
 
     seen = look(topology, folder_of(path))
+    warn(seen.warnings)
     document = plan_document(seen.plan)
     if json:
         print_json(document)

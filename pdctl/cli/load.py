@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from pdctl.errors import ErrorGroup, SpecError
@@ -22,6 +23,11 @@ def load_topology(path: Path) -> Topology:
         return resolve(reading.cluster)
     except ErrorGroup as group:
         raise _located(path, reading, group) from None
+
+
+def warn(lines: Iterable[str]) -> None:
+    for line in lines:
+        sys.stderr.write(f"warning: {line}\n")
 
 
 def folder_of(path: Path) -> Path:

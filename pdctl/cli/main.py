@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sys
@@ -82,10 +83,11 @@ def _show(error: PdctlError) -> int:
 
 def _usage() -> int:
     """typer has said what is wrong on stderr; who asked for JSON gets a document too."""
-    if "--json" in sys.argv:
-        sys.stdout.write(
-            '{"error": "wrong usage; stderr says more", "where": null, "hint": "pdctl --help"}\n'
-        )
+    from pdctl.views.console import printed_json
+
+    if "--json" in sys.argv and not printed_json():
+        with contextlib.suppress(BrokenPipeError):  # typer ends like this when the reader has left, too
+            print('{"error": "wrong usage; see stderr", "where": null, "hint": "pdctl --help"}')
     return 1
 
 
