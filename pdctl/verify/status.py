@@ -7,7 +7,7 @@ from typing import Any
 
 from pdctl.desired.layout import unit_name
 from pdctl.plan.model import Plan
-from pdctl.state import Key, State, Unit
+from pdctl.state import Key, Resource, State, Unit
 from pdctl.topology.model import Topology
 from pdctl.verify.health import Health
 
@@ -21,7 +21,7 @@ def status_document(
     rows = []
     for name, role, host, url, gpus in places:
         unit = observed.get(Key(host, f"unit:{unit_name(topology.cluster, name)}"))
-        state = health[name]
+        state = _judged(unit, health[name])
         rows.append(
             {
                 "instance": name,
@@ -47,3 +47,12 @@ def status_document(
         "drift": [{"host": d.key.host, "id": d.key.id, "what": list(d.what)} for d in plan.drift],
         "unreachable": dict(plan.unreachable),
     }
+
+
+def _judged(unit: Resource | None, health: Health) -> Health:
+    """An answer on the port of a unit that does not run is somebody else's."""
+    if isinstance(unit, Unit) and unit.active != "active":
+        return Health(False, f"its unit is {unit.active}")
+    if unit is None and health.ok:
+        return Health(False, "its unit is absent")
+    return health
