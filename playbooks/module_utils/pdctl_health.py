@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from ansible.module_utils.pdctl_difference import Problem
 from ansible.module_utils.pdctl_observe_units import activity, unit_states
 from ansible.module_utils.pdctl_rows import Row
+from ansible.module_utils.pdctl_sockets import other_holder
 
 RESTARTS_ALLOWED = 2  # a third crash in a row is no longer bad luck
 SETTLED_S = 1.0  # without a health URL: this long running in one invocation
@@ -28,7 +29,8 @@ class Unhealthy(Problem):
 
 def wait_healthy(rows: list[Row], invocations: dict[str, str], touched: set[str]) -> None:
     """`invocations`: those before the work, which a touched unit must have left. Ends at a hopeless unit."""
-    waiting = [Wait(row, invocations.get(row["name"], ""), row["name"] in touched) for row in rows]
+    ours = frozenset(row["name"] for row in rows)
+    waiting = [Wait(row, invocations.get(row["name"], ""), row["name"] in touched, ours) for row in rows]
     begun = time.monotonic()
     pause = PAUSE_S[0]
     while waiting:
@@ -44,12 +46,13 @@ def wait_healthy(rows: list[Row], invocations: dict[str, str], touched: set[str]
 class Wait:
     """One unit on its way to health."""
 
-    def __init__(self, row: Row, left: str, touched: bool) -> None:
+    def __init__(self, row: Row, left: str, touched: bool, ours: frozenset[str] = frozenset()) -> None:
         self.name = row["name"]
         self.url = row.get("health_url") or ""
         self.limit = row.get("health_s") or DEFAULT_LIMIT_S
         self.left = left
         self.touched = touched
+        self.ours = ours  # started together: one may still hold what another one will get
         self.restarts = -1
         self.settling = ("", 0.0)
         self.seen = "not started yet"
@@ -72,6 +75,7 @@ class Wait:
         if is_queued(state):
             return
         self.seen = f"systemd says {activity(state)}"
+        self.refuse_taken_port(state)
         if state["ActiveState"] in ("failed", "inactive"):
             raise self.unhealthy(f"it has ended ({state['SubState']}, result {state['Result']})")
         restarts = int(state["NRestarts"] or 0)
@@ -81,10 +85,22 @@ class Wait:
                 f"it ended again and again after its start ({restarts - self.restarts} times)"
             )
 
+    def refuse_taken_port(self, state: dict[str, str]) -> None:
+        """Its process has ended and somebody else has its port: it would end again."""
+        ended = state["ActiveState"] in ("failed", "inactive") or state["SubState"] == "auto-restart"
+        if not ended or not self.url:
+            return
+        reason, holder = other_holder(self.url, self.name, 0)
+        if holder and holder not in self.ours:
+            raise self.unhealthy(reason)
+
     def serves(self, state: dict[str, str], answers: dict[str, str], elapsed: float) -> bool:
         if self.url:
             self.seen = answers[self.url]
-            return self.seen == "200"
+            if self.seen == "200":
+                self.seen, _ = other_holder(self.url, self.name, int(state["MainPID"] or 0))
+                return not self.seen
+            return False
         if self.touched and self.settling[0] != state["InvocationID"]:
             self.settling = (state["InvocationID"], elapsed)
         return not self.touched or elapsed - self.settling[1] >= SETTLED_S

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 from ansible.module_utils import pdctl_health
 from ansible.module_utils.pdctl_health import Unhealthy, Wait, answer, answers_of
+from ansible.module_utils.pdctl_sockets import command_of, unit_of
 
 RUNNING = {
     "LoadState": "loaded",
@@ -18,6 +21,7 @@ RUNNING = {
     "NRestarts": "0",
     "Result": "success",
     "Job": "",
+    "MainPID": str(os.getpid()),
 }
 URL = "http://127.0.0.1:7100/health"
 
@@ -49,8 +53,8 @@ def waiting(touched: bool = True, url: str = URL) -> Wait:
     return Wait({"name": "u.service", "health_url": url, "health_s": 30}, "old", touched)
 
 
-def test_a_unit_serves_when_its_url_answers_200() -> None:
-    assert waiting().is_over(RUNNING, {URL: "200"}, 1.0)
+def test_a_unit_serves_when_its_url_answers_200(server: str) -> None:
+    assert waiting(url=server).is_over(RUNNING, {server: "200"}, 1.0)
     assert not waiting().is_over(RUNNING, {URL: "it answers 503"}, 1.0)
 
 
@@ -59,8 +63,36 @@ def test_the_old_process_does_not_answer_for_the_new_one(state: dict[str, str]) 
     assert not waiting().is_over({**RUNNING, **state}, {URL: "200"}, 1.0)
 
 
-def test_a_unit_that_was_not_touched_may_be_its_old_self() -> None:
-    assert waiting(touched=False).is_over({**RUNNING, "InvocationID": "old"}, {URL: "200"}, 0.0)
+def test_a_unit_that_was_not_touched_may_be_its_old_self(server: str) -> None:
+    wait = waiting(touched=False, url=server)
+    assert wait.is_over({**RUNNING, "InvocationID": "old"}, {server: "200"}, 0.0)
+
+
+def test_the_answer_of_another_process_is_not_the_units_own(server: str) -> None:
+    """Its own process is `idle`; what answers is this one."""
+    wait = waiting(url=server)
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as idle:
+        state = {**RUNNING, "MainPID": str(idle.pid)}
+        assert not wait.is_over(state, {server: "200"}, 1.0)
+        with pytest.raises(Unhealthy, match=rf"within 30 s: port \d+ is held by .+ \(pid {os.getpid()}\)"):
+            wait.is_over(state, {server: "200"}, 31.0)
+
+
+@pytest.mark.parametrize("sub", ["auto-restart", "failed"])
+def test_a_unit_that_ended_while_another_process_holds_its_port_is_told_so_at_once(
+    server: str, sub: str
+) -> None:
+    state = {**RUNNING, "ActiveState": "failed" if sub == "failed" else "activating", "SubState": sub}
+    port = server.rsplit(":", 1)[1]
+    with pytest.raises(Unhealthy, match=rf"u\.service: port {port} is held by .+ \(pid {os.getpid()}\)"):
+        waiting(url=server).is_over(state, {}, 0.1)
+
+
+def test_a_port_that_a_unit_of_the_same_step_still_holds_is_waited_for(server: str) -> None:
+    holder = unit_of(os.getpid()) or command_of(os.getpid())
+    row = {"name": "u.service", "health_url": server, "health_s": 30}
+    state = {**RUNNING, "ActiveState": "activating", "SubState": "auto-restart"}
+    assert not Wait(row, "old", True, frozenset({holder})).is_over(state, {}, 0.1)
 
 
 @pytest.mark.parametrize("ended", ["failed", "inactive"])
