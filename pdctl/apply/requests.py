@@ -65,11 +65,13 @@ def host_variables(order: Order) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for step in order.plan.steps:
         for host, keys in by_host(step).items():
-            rows = _rows(order, step, keys)
+            halt = [k.id.removeprefix("unit:") for k in keys if step.name == "stop" and k in order.desired]
+            rows = _rows(order, step, [k for k in keys if step.name != "stop" or k not in order.desired])
             variables = found.setdefault(host, {})
             field = "delete" if step.name in AWAY else "put" if step.name == "put" else "units"
             owed = _owed(order, host) if step.name == "put" else {}
-            variables[f"pdctl_{step.name}"] = encoded(order, {field: rows} | owed)
+            halted = {"halt": halt} if halt else {}
+            variables[f"pdctl_{step.name}"] = encoded(order, {field: rows} | owed | halted)
             if step.name == "put":
                 variables |= _deliveries(order, host, rows)
     for host in sorted({debt.key.host for debt in order.plan.owed}):

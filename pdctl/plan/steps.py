@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pdctl.plan.model import Action, Change, Drift, Restart, Step
 from pdctl.plan.restarts import unit_file
+from pdctl.plan.room import halted, in_the_way
 from pdctl.state import Key, State, Unit
 from pdctl.topology.model import START_ORDER, Role
 
@@ -20,7 +21,7 @@ ROLE_TITLE = {
 def steps(
     changes: Sequence[Change], restarts: Sequence[Restart], drift: Sequence[Drift], wanted: State
 ) -> tuple[Step, ...]:
-    """Ordered steps; each key stands in one step.
+    """Ordered steps; each key stands in one step, those halted before their restart in two.
 
     Units that left the spec stop first when another one starts on their host (it may want their GPUs or
     ports), else last, when nothing needs them any more.
@@ -29,8 +30,9 @@ def steps(
     gone = [c for c in changes if c.action in (Action.DELETE, Action.FORGET)]
     kept = [c for c in changes if c not in gone]
     put = tuple(c.key for c in kept if not isinstance(c.desired, Unit)) + _learned(changes, drift, wanted)
-    stop = tuple(c.key for c in gone if isinstance(c.observed, Unit) and _needed(c, kept))
+    stop = in_the_way(gone, kept, restarts, wanted)
     rest = tuple(c.key for c in gone if c.key not in stop)
+    stop += halted(kept, restarts, wanted)
     touched = _touched_units(kept, restarts, drift, units)
     found = [Step("put", "Put users, packages, files and runtimes in place", put)]
     found.append(Step("stop", "Stop what makes room", stop))
@@ -60,10 +62,3 @@ def _touched_units(
     files = {c.key for c in kept}
     reloaded = {key for key, unit in units.items() if unit_file(key, unit) in files}
     return sorted(changed | restarted | learned | reloaded)
-
-
-def _needed(gone: Change, kept: Sequence[Change]) -> bool:
-    return any(
-        c.key.host == gone.key.host and c.action is Action.CREATE and isinstance(c.desired, Unit)
-        for c in kept
-    )

@@ -12,8 +12,8 @@ description:
 options:
   request:
     description:
-      - A dict with C(cluster), C(record), C(bundle), C(meta), C(put), C(units), C(delete), C(everything) and
-        C(allow_downgrades), or the JSON of such a dict in base64.
+      - A dict with C(cluster), C(record), C(bundle), C(meta), C(put), C(units), C(halt), C(delete),
+        C(everything) and C(allow_downgrades), or the JSON of such a dict in base64.
     type: raw
     required: true
   secrets:

@@ -22,7 +22,14 @@ from ansible.module_utils.pdctl_observe_packages import dpkg_known
 from ansible.module_utils.pdctl_packages import put_packages, update_lists
 from ansible.module_utils.pdctl_record import TREE, Record
 from ansible.module_utils.pdctl_rows import Row, Rows, row_id, row_of
-from ansible.module_utils.pdctl_units import RELOAD, is_stopped, needs_restart, put_units, unit_headline
+from ansible.module_utils.pdctl_units import (
+    RELOAD,
+    halt_units,
+    is_stopped,
+    needs_restart,
+    put_units,
+    unit_headline,
+)
 from ansible.module_utils.pdctl_venvs import PYTHONS, clear_venv, put_venvs
 
 Secrets = dict[str, dict[str, str]]  # values of variables, by path of their file
@@ -41,6 +48,7 @@ def converge(request: Row, secrets: Secrets, dry: bool, did: list[str]) -> None:
         todo = [row for row in [*work.put, *work.units] if work.must_change(row)]
         if dry:
             did += [work.headline(row) for row in todo]
+            did += [f"stop {row['name']}" for row in work.halt]
             did += [f"delete {key.replace(':', ' ', 1)}" for key in work.doomed if key in work.seen]
         else:
             perform(work, todo)
@@ -61,8 +69,10 @@ class Work:
         units = list(request.get("units") or ())
         self.record = Record(request["record"], self.cluster)
         self.doomed = doomed_ids(request, self.record)
-        self.asked = [*self.put, *units, *map(row_of, self.doomed)]
+        halt = [row_of(f"unit:{name}") for name in request.get("halt") or ()]
+        self.asked = [*self.put, *units, *halt, *map(row_of, self.doomed)]
         self.seen = self.look(self.asked)
+        self.halt = [row for row in halt if not is_stopped(self.have(row))]
         self.units = [self.with_restart(row) for row in units]
 
     def with_digest(self, row: Row) -> Row:
@@ -110,9 +120,10 @@ def perform(work: Work, todo: list[Row]) -> None:
     record = work.record
     clear_leftovers(record)
     record.owe(work.request.get("owed") or {})
-    if todo:
-        record.intend(todo, work.seen, parents_of(todo, work))
+    if todo or work.halt:
+        record.intend([*todo, *work.halt], work.seen, parents_of(todo, work))
     try:
+        halt(work)
         put([row for row in todo if row["kind"] != "unit"], work)
         put_and_wait([row for row in todo if row["kind"] == "unit"], work)
         if work.doomed:
@@ -130,6 +141,13 @@ def clear_leftovers(record: Record) -> None:
         kind, name = key.split(":", 1)
         if kind in CLEAR:
             CLEAR[kind](name)
+
+
+def halt(work: Work) -> None:
+    names = [row["name"] for row in work.halt]
+    if names:
+        halt_units(names)
+        work.did += [f"stop {name}: others need what it holds" for name in names]
 
 
 def settle(work: Work, todo: list[Row]) -> Rows:

@@ -71,6 +71,11 @@ def unit_headline(want: Row, have: Row | None) -> str:
     return f"{verb} {name}: {'; '.join(words)}"
 
 
+def halt_units(names: list[str]) -> None:
+    """Stopped for now, so that what they hold is free: they are started again in their own turn."""
+    run(["systemctl", "stop", *names], "stop")
+
+
 def remove_units(names: list[str]) -> None:
     """Stopped, disabled, their caches removed; the unit files go as file rows."""
     states = unit_states(names)

@@ -14,7 +14,8 @@ from pdctl.apply.removal import removal_variables
 from pdctl.apply.requests import Meta, Order, Supply, groups, host_variables
 from pdctl.desired import desire
 from pdctl.plan import Owed, make_plan
-from pdctl.state import State, Unit, Venv
+from pdctl.plan.model import Step
+from pdctl.state import Key, State, Unit, Venv
 from pdctl.topology import resolve
 from tests.examples import desired, topology
 from tests.topology import specs
@@ -123,6 +124,16 @@ def test_removal_takes_the_proxy_first_and_then_everything_recorded() -> None:
     assert decoded(variables["h1"]["pdctl_proxy"])["delete"] == ["unit:pdctl-demo-proxy.service"]
     assert decoded(variables["h2"]["pdctl_decoder"])["delete"] == ["unit:pdctl-demo-decoder-0.service"]
     assert decoded(variables["h1"]["pdctl_delete"])["everything"] is True
+
+
+def test_a_unit_that_makes_room_for_now_is_halted_and_one_that_left_is_deleted() -> None:
+    asked = order("lab")
+    here = next(key for key, r in asked.desired.items() if isinstance(r, Unit) and key.host == "h2")
+    left = Key("h2", "unit:pdctl-demo-decoder-9.service")
+    plan = replace(asked.plan, steps=(Step("stop", "Stop what makes room", (left, here)),))
+    request = decoded(host_variables(replace(asked, plan=plan))["h2"]["pdctl_stop"])
+    assert request["halt"] == [here.id.removeprefix("unit:")]
+    assert [row["id"] for row in request["delete"]] == [left.id]
 
 
 def test_restarts_owed_are_written_down_first_also_where_nothing_is_put() -> None:

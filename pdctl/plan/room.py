@@ -1,0 +1,94 @@
+"""Which running units stop before others start on their host, because those need what they hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from pdctl.plan.model import Change, Restart
+from pdctl.plan.restarts import unit_file
+from pdctl.state import File, Key, Resource, State, Unit
+from pdctl.topology.model import START_ORDER, Role
+
+PORT = re.compile(r"(?<![\w.])\d{4,5}(?![\w.])")  # 1024 to 65535, as they stand in units and configuration
+ROLES = [role.value for role in START_ORDER]
+
+
+def in_the_way(
+    gone: Sequence[Change], changes: Sequence[Change], restarts: Sequence[Restart], wanted: State
+) -> tuple[Key, ...]:
+    """Units that left the spec: their ports and GPUs may be those of an engine that starts or restarts.
+
+    A proxy that restarts to forget them is no reason: until then it sends requests to them.
+    """
+    coming = set(_starting(changes))
+    coming |= {key for key in _restarting(restarts) if _unit(wanted, key).role != Role.PROXY}
+    hosts = {key.host for key in coming}
+    return tuple(c.key for c in gone if isinstance(c.observed, Unit) and c.key.host in hosts)
+
+
+def halted(changes: Sequence[Change], restarts: Sequence[Restart], wanted: State) -> tuple[Key, ...]:
+    """Units that restart later than, or together with, one that will have a port which they hold now."""
+    coming = sorted({*_starting(changes), *_restarting(restarts)})
+    changed = {change.key: change for change in changes}
+    stopping = set(_starting(changes))
+    return tuple(
+        key
+        for key in coming
+        if key not in stopping and any(_gets(other, key, changed, wanted) for other in coming if other != key)
+    )
+
+
+def _starting(changes: Iterable[Change]) -> Iterator[Key]:
+    for change in changes:
+        running = isinstance(change.observed, Unit) and change.observed.active in ("active", "masked")
+        if isinstance(change.desired, Unit) and not running:
+            yield change.key
+
+
+def _restarting(restarts: Iterable[Restart]) -> Iterator[Key]:
+    return (Key(restart.host, f"unit:{restart.unit}") for restart in restarts)
+
+
+def _gets(first: Key, holder: Key, changed: Mapping[Key, Change], wanted: State) -> bool:
+    """Whether `first` needs a port that `holder` gives up by its own restart."""
+    one, two = _unit(wanted, first), _unit(wanted, holder)
+    if first.host != holder.host or ROLES.index(one.role) > ROLES.index(two.role):
+        return False
+    if _is_unknown(holder, two, changed):
+        return True
+    return bool(_given_up(holder, two, changed, wanted) & _ports(first, one, wanted))
+
+
+def _is_unknown(key: Key, unit: Unit, changed: Mapping[Key, Change]) -> bool:
+    """An older process whose files are new already, since an apply was cut off: no file tells its ports."""
+    now = changed[key].observed if key in changed else None
+    older = isinstance(now, Unit) and now.revision != unit.revision
+    return older and not any(changed[k].text for k in _files(key, unit) if k in changed)
+
+
+def _given_up(key: Key, unit: Unit, changed: Mapping[Key, Change], wanted: State) -> set[str]:
+    lines = (line for k in _files(key, unit) if k in changed for line in changed[k].text)
+    before = {port for line in lines if line.startswith("-") for port in PORT.findall(line)}
+    return before - _ports(key, unit, wanted)
+
+
+def _ports(key: Key, unit: Unit, wanted: State) -> set[str]:
+    """All numbers in its files that may be ports: one too many only stops a unit a little earlier."""
+    texts = [_text(wanted.get(k)) for k in _files(key, unit)]
+    return {port for text in texts for port in PORT.findall(text)}
+
+
+def _text(resource: Resource | None) -> str:
+    content = resource.content if isinstance(resource, File) else None
+    return (content or b"").decode("utf-8", "replace")
+
+
+def _files(key: Key, unit: Unit) -> list[Key]:
+    return [unit_file(key, unit), *(Key(key.host, name) for name in unit.inputs)]
+
+
+def _unit(state: State, key: Key) -> Unit:
+    unit = state[key]
+    assert isinstance(unit, Unit)
+    return unit

@@ -1,0 +1,90 @@
+"""What stops before others start on its host: units whose port is needed, and those that left the spec."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pdctl.plan import Plan, make_plan
+from pdctl.state import File, Key, Resource, State, Unit
+from pdctl.state.digest import content_digest
+from pdctl.topology import resolve
+from tests.topology.specs import cluster, hosts, serving
+
+H = "gpu01"
+ROLES = ("decoder", "prefiller", "proxy")
+PORTS = {"decoder": 7200, "prefiller": 7100, "proxy": 9100}
+
+
+def key(role: str) -> Key:
+    return Key(H, f"unit:pdctl-chat-{role}-0.service")
+
+
+def rows(more: str = "", **ports: int) -> dict[Key, Resource]:
+    """One unit of each role, with `more` in its unit file."""
+    found: list[Resource] = []
+    for role, port in {**PORTS, **ports}.items():
+        name = f"pdctl-chat-{role}-0.service"
+        content = f"ExecStart=serve --port {port} {more}\n".encode()
+        digest = content_digest(content)
+        found.append(File(f"/etc/systemd/system/{name}", digest, content=content))
+        found.append(Unit(name, revision=digest, instance=f"{role}-0", role=role, invocation="i1"))
+    return {Key(H, resource.id): resource for resource in found}
+
+
+def plan(desired: State, observed: State, recorded: State | None = None) -> Plan:
+    contents = {k: r.content for k, r in observed.items() if isinstance(r, File) and r.content}
+    topology = resolve(cluster(hosts=hosts(1), engine="simulator", serving=serving(1, 1, 1)))
+    return make_plan(topology, desired, observed, recorded or observed, contents=contents)
+
+
+def steps(done: Plan) -> dict[str, tuple[Key, ...]]:
+    return {step.name: step.keys for step in done.steps if step.name != "put"}
+
+
+def without(state: dict[Key, Resource], role: str) -> dict[Key, Resource]:
+    return {k: r for k, r in state.items() if f"-{role}-0." not in k.id}
+
+
+def test_a_unit_that_holds_the_port_of_an_earlier_one_is_halted_and_starts_in_its_turn() -> None:
+    found = steps(plan(rows(decoder=7100, prefiller=7200), rows()))
+    assert found == {
+        "stop": (key("prefiller"),),
+        "decoder": (key("decoder"),),
+        "prefiller": (key("prefiller"),),
+    }
+
+
+def test_a_port_that_a_new_unit_takes_over_is_freed_first() -> None:
+    found = steps(plan(rows(decoder=7100, prefiller=7101), without(rows(), "decoder")))
+    assert found["stop"] == (key("prefiller"),) and found["decoder"] == (key("decoder"),)
+
+
+def test_units_that_restart_with_their_ports_are_not_halted() -> None:
+    assert list(steps(plan(rows("--seed 7"), rows()))) == list(ROLES)
+
+
+def test_ports_that_move_where_nobody_was_halt_nothing() -> None:
+    assert list(steps(plan(rows(decoder=7201, prefiller=7101), rows()))) == ["decoder", "prefiller"]
+
+
+def test_an_older_process_whose_files_are_new_already_is_halted() -> None:
+    """An apply was cut off between the files and the restart: what the process holds can be read nowhere."""
+    desired, old = rows(decoder=7100, prefiller=7200), rows()
+    observed = {k: old[k] if isinstance(r, Unit) else r for k, r in desired.items()}
+    assert steps(plan(desired, observed))["stop"] == (key("prefiller"),)
+
+
+def test_what_left_the_spec_stops_first_when_an_engine_restarts_or_starts_again_on_its_host() -> None:
+    restarted = plan(without(rows(decoder=7100), "prefiller"), rows())
+    assert key("prefiller") in steps(restarted)["stop"]
+    stopped = rows()
+    stopped[key("decoder")] = replace(stopped[key("decoder")], active="inactive")  # type: ignore[arg-type]
+    assert key("prefiller") in steps(plan(without(rows(), "prefiller"), stopped))["stop"]
+
+
+def test_what_left_the_spec_serves_until_the_proxy_has_forgotten_it() -> None:
+    desired = without(rows(), "prefiller") | {
+        k: r for k, r in rows("--without prefiller-0").items() if "-proxy-" in k.id
+    }
+    found = steps(plan(desired, rows()))
+    assert list(found) == ["proxy", "delete"] and key("prefiller") in found["delete"]
