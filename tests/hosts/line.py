@@ -20,6 +20,8 @@ from pdctl.lab import Bind, Lab
 from tests.hosts.plays import inside
 from tests.labs import lab_hosts
 
+# Cases that add certainty rather than new ground: `make soak`.
+soak = pytest.mark.skipif("PDCTL_SOAK" not in os.environ, reason="one of the long tests: make soak")
 CLUSTER = "line"
 CONFIG = f"/etc/pdctl/{CLUSTER}"
 RECORD = f"/var/lib/pdctl/{CLUSTER}/record.json"

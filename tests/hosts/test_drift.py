@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.hosts.line import CONFIG, UNITS, Line, changed, line_on_hosts, unit
+from tests.hosts.line import CONFIG, UNITS, Line, changed, line_on_hosts, soak, unit
 
 pytestmark = pytest.mark.hosts
 
@@ -214,26 +214,44 @@ def line(hosts: Line) -> Line:
     return hosts
 
 
-@pytest.mark.parametrize("what", CASES)
+# Those that every change is tested with; the others need `make soak`.
+FIRST = (
+    "edited configuration file",
+    "edited configuration file, engine restarted with it",
+    "file deleted inside a venv",
+    "stopped unit",
+    "killed decoder",
+    "killed prefiller",
+    "environment changed by a drop-in",
+    "masked unit",
+    "unit file of another mode",
+    "unit file edited, engine restarted with it",
+    "service user given a shell",
+)
+
+
+@pytest.mark.parametrize(
+    "what", [what if what in FIRST else pytest.param(what, marks=soak) for what in CASES]
+)
 def test_drift_is_told_and_repaired_and_nothing_else_restarts(line: Line, table: Table, what: str) -> None:
     case = CASES[what]
     sound = line.lives()
     line.inside(case.script, case.host)
     hurt = line.lives()
     assert changed(sound, hurt) == case.hit
-    plan = line.diff()
+    done = line.apply("--no-verify", "--json").json
+    plan = done["plan"]
     told = {row["id"]: "; ".join(row["what"]) for row in plan["drift"]}
     assert_told(told, case.told)
     assert {row["host"] for row in plan["drift"]} == {case.host}
     assert all(change["drift"] for change in plan["changes"])
     announced = {row["instance"] for row in plan["restarts"]} | (sound.keys() - hurt.keys())
     assert announced == case.again
-    done = line.apply("--no-verify", "--json").json["did"]
     repaired = line.lives()
     assert changed(hurt, repaired) == case.again
     assert repaired.keys() == sound.keys()
     assert line.diff()["empty"]
-    others = {host for host, entries in done.items() if entries} - {case.host}
+    others = {host for host, entries in done["did"].items() if entries} - {case.host}
     assert others == set()
     table.rows.append(
         (
@@ -241,7 +259,7 @@ def test_drift_is_told_and_repaired_and_nothing_else_restarts(line: Line, table:
             "<br>".join(
                 f"{name.split(':', 1)[1].rsplit('/', 1)[-1]}: {words}" for name, words in told.items()
             ),
-            "<br>".join(done.get(case.host, ())) or "learned it",
+            "<br>".join(done["did"].get(case.host, ())) or "learned it",
             ", ".join(sorted(changed(hurt, repaired))) or "nothing",
         )
     )

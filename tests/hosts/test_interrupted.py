@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hosts.line import HOSTS, Line, Ran, changed, line_on_hosts
+from tests.hosts.line import HOSTS, Line, Ran, changed, line_on_hosts, soak
 from tests.hosts.mended import converges
 from tests.labs import until
 
@@ -78,7 +78,7 @@ def test_after_ctrl_c_the_lock_is_free_and_the_next_apply_goes_on(line: Line, du
     converges(line)
 
 
-@pytest.mark.parametrize("during", MOMENTS)
+@pytest.mark.parametrize("during", [MOMENTS[0], pytest.param(MOMENTS[1], marks=soak)])
 def test_after_a_kill_the_next_apply_goes_on(line: Line, during: str) -> None:
     running = begun(line, during)
     running.kill()
@@ -128,6 +128,7 @@ def test_a_host_lost_in_the_middle_is_named_and_the_next_apply_goes_on(line: Lin
     converges(line)
 
 
+@soak
 def test_a_prefiller_lost_after_its_decoder_was_restarted_is_restarted_by_the_next_apply(line: Line) -> None:
     """The decoder runs and is recorded as wanted; that the prefiller knew its former life is only owed."""
     stale = {"engine": {"kind": "simulator", "simulator": {"stale_peers": True, "start_s": 4}}}
