@@ -163,6 +163,7 @@ def settle(work: Work, todo: list[Row]) -> Rows:
         {row_id(row) for row in work.asked} - set(work.doomed) | touched,
         {**before, **after},
         work.request.get("meta"),
+        work.doomed,
     )
     return after
 

@@ -91,8 +91,17 @@ class Record:
         }
         self.extras = [extra for extra in self.extras if extra not in gone]
 
-    def settle(self, asked: set[str], observed: Rows, meta: Row | None) -> None:
-        """After the work: what was asked about, and what an interrupted run was at, is as observed."""
+    def settle(self, asked: set[str], observed: Rows, meta: Row | None, doomed: Collection[str] = ()) -> None:
+        """After the work: what was asked about, and what an interrupted run was at, is as observed.
+
+        What pdctl had made, still wants and does not find stays pending: behind an unmounted disk it may only
+        be hidden, and would be nobody's when it shows again.
+        """
+        hidden = {
+            key: {"id": key, "created": True, "secret": bool(self.rows[key].get("secret"))}
+            for key in asked - observed.keys() - set(doomed)
+            if key in self.rows and self.rows[key]["created"]
+        }
         for key in asked:
             if key in observed:
                 self.rows[key] = dict(observed[key], created=self.made(key, True))
@@ -100,7 +109,7 @@ class Record:
                 self.rows.pop(key, None)
             if self.owed.get(key, {}).get("invocation") != observed.get(key, {}).get("invocation"):
                 self.owed.pop(key, None)
-        self.pending = {key: entry for key, entry in self.pending.items() if key not in asked}
+        self.pending = {key: entry for key, entry in self.pending.items() if key not in asked} | hidden
         self.extras = [extra for extra in self.extras if not self.is_recorded(extra)]
         self.meta = {name: (meta or {}).get(name, self.meta[name]) for name in META}
         if not self.is_unchanged():

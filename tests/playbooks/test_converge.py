@@ -148,6 +148,23 @@ def test_a_failure_midway_is_recorded_and_the_next_run_goes_on(tmp_path: Path) -
     assert len(converge(request_in(tmp_path, put=rows))) == 2
 
 
+def test_what_was_only_hidden_while_a_run_failed_is_still_pdctls_own(tmp_path: Path) -> None:
+    """A disk that was not mounted: its content shows again, and destroy must still know it."""
+    rows = rows_in(tmp_path)
+    request = request_in(tmp_path, put=rows)
+    converge(request)
+    (tmp_path / "deep").rename(tmp_path / "hidden")
+    bad = dict(rows[1], owner="nobody-has-this-name")
+    with pytest.raises(Problem, match="nobody-has-this-name"):
+        pdctl_apply.converge(request_in(tmp_path, put=[rows[0], bad, rows[2], rows[3]]), {}, False, [])
+    (tmp_path / "hidden").rename(tmp_path / "deep")
+
+    assert converge(request) == []
+    assert len(record_of(request)["resources"]) == len(rows) and record_of(request)["pending"] == []
+    converge(request_in(tmp_path, everything=True))
+    assert tree(tmp_path) == ["var", "var/lib"]
+
+
 def test_what_a_killed_run_left_is_pdctls_own_and_can_be_removed(tmp_path: Path) -> None:
     """The record as it is on disk at the moment of the kill, with a file of that run written."""
     rows = rows_in(tmp_path)
