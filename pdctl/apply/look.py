@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from pdctl.apply.strays import stray_warnings, without_lost_records
 from pdctl.apply.systems import without_other_systems
 from pdctl.desired import desire
 from pdctl.errors import ErrorGroup, PdctlError
@@ -30,6 +31,10 @@ class Look:
     def failures(self) -> list[PdctlError]:
         return list(self.seen.failures.values())
 
+    @property
+    def warnings(self) -> list[str]:
+        return stray_warnings(self.seen)
+
 
 def look(topology: Topology, folder: Path, progress: Progress | None = None) -> Look:
     """Probe every host once and plan. Raises ErrorGroup when no host at all could be looked at."""
@@ -49,6 +54,9 @@ def look_for(topology: Topology, folder: Path, desired: State, progress: Progres
     seen = without_other_systems(topology, desired, seen)
     if not seen.facts:
         raise ErrorGroup("no host is as the spec says", list(seen.failures.values()))
+    seen = without_lost_records(topology.cluster, desired, seen)
+    if not seen.facts:
+        raise ErrorGroup("no host has a record", list(seen.failures.values()))
     plan = make_plan(
         topology,
         desired,

@@ -73,7 +73,7 @@ def host_variables(order: Order) -> dict[str, dict[str, Any]]:
             halted = {"halt": halt} if halt else {}
             variables[f"pdctl_{step.name}"] = encoded(order, {field: rows} | owed | halted)
             if step.name == "put":
-                variables |= _deliveries(order, host, rows)
+                variables |= _deliveries(order, host, step, keys)
     for host in sorted({debt.key.host for debt in order.plan.owed}):
         # What is owed is written down before anything is stopped or started.
         found.setdefault(host, {}).setdefault("pdctl_put", encoded(order, {"put": []} | _owed(order, host)))
@@ -138,12 +138,19 @@ def _gone(key: Key, observed: State) -> dict[str, Any]:
     return resource_to_json(have) if have is not None else {"id": key.id, "kind": key.id.split(":", 1)[0]}
 
 
-def _deliveries(order: Order, host: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _deliveries(order: Order, host: str, step: Step, keys: list[Key]) -> dict[str, Any]:
+    changed = {change.key for change in order.plan.changes}
+    # What only the record has to learn is there already.
+    made = _rows(order, step, [key for key in keys if key in changed])
     found: dict[str, Any] = {
-        "pdctl_wheels": _missing(rows, order.supply, order.present.get(host, {})),
+        "pdctl_wheels": _missing(made, order.supply, order.present.get(host, {})),
         "pdctl_bundle_src": order.supply.folder,
     }
-    secrets = {row["path"]: _sources(row["secret_env"], order.folder) for row in rows if row.get("secret")}
+    secrets = {
+        row["path"]: _sources(row["secret_env"], order.folder)
+        for row in _rows(order, step, keys)
+        if row.get("secret")
+    }
     return found | ({"pdctl_secrets": secrets} if secrets else {})
 
 

@@ -24,8 +24,11 @@ def without_other_systems(topology: Topology, desired: State, seen: Observation)
         for host, facts in seen.facts.items()
         if host in needed and (error := other_system(topology, host, facts))
     }
-    if not errors:
-        return seen
+    return without(seen, errors) if errors else seen
+
+
+def without(seen: Observation, errors: Mapping[str, HostError]) -> Observation:
+    """The same, with the hosts of `errors` among the failures and nowhere else."""
     return replace(
         seen,
         state={key: value for key, value in seen.state.items() if key.host not in errors},
@@ -35,6 +38,7 @@ def without_other_systems(topology: Topology, desired: State, seen: Observation)
         facts=_others(seen.facts, errors),
         bundle=_others(seen.bundle, errors),
         notices=_others(seen.notices, errors),
+        strays=_others(seen.strays, errors),
         failures={**seen.failures, **errors},
     )
 

@@ -78,6 +78,7 @@ class Answer(BaseModel):
     contents: dict[str, Annotated[bytes, BeforeValidator(_decoded)]] = {}
     bundle: dict[str, int] = {}
     facts: Facts
+    strays: list[str] = []
     errors: list[str] = []
     notes: list[str] = []
 

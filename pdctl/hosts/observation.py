@@ -74,7 +74,8 @@ class Observation:
     """All hosts at one moment. A host is in `facts` or in `failures`.
 
     `contents` are the bytes of wanted files that differ (not secret, not large); `bundle` the files a host's
-    bundle holds, by size; `notices` what could not be read there and no plan needs.
+    bundle holds, by size; `notices` what could not be read there and no plan needs; `strays` units of
+    this cluster that neither the spec nor the record names.
     """
 
     state: Mapping[Key, Resource]
@@ -85,3 +86,4 @@ class Observation:
     bundle: Mapping[str, Mapping[str, int]]
     notices: Mapping[str, tuple[str, ...]]
     failures: Mapping[str, PdctlError]
+    strays: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -109,6 +109,7 @@ def observation(answers: Mapping[str, Answer], failures: Mapping[str, PdctlError
         bundle={host: answer.bundle for host, answer in answers.items()},
         notices={host: tuple(answer.notes) for host, answer in answers.items() if answer.notes},
         failures=failures,
+        strays={host: tuple(answer.strays) for host, answer in answers.items() if answer.strays},
     )
 
 

@@ -15,6 +15,7 @@ END = "-----END PDCTL ANSWER-----"
 # In the order of their imports: a module is ready before the next one asks for it.
 MODULES = (
     "pdctl_rows",
+    "pdctl_namespace",
     "pdctl_observe_facts",
     "pdctl_observe_files",
     "pdctl_observe_packages",

@@ -10,6 +10,7 @@ from pdctl.plan.model import Owed, Plan
 from pdctl.plan.owed import due, owe
 from pdctl.plan.restarts import restarts
 from pdctl.plan.steps import steps
+from pdctl.plan.unrecorded import lost_hosts, unrecorded
 from pdctl.state import Key, State
 from pdctl.topology.model import Topology
 
@@ -38,15 +39,21 @@ def make_plan(
         wanted, observed, recorded, contents=contents or {}, found_before=found_before, pending=pending
     )
     changes = tuple(found)
-    drifted = tuple(drift(recorded, observed, pending))
+    unknown = tuple(unrecorded(wanted, observed, recorded, pending))
+    lost = lost_hosts(topology.cluster, wanted, observed, recorded, pending)
+    learned = tuple(row for row in unknown if row.key.host in lost)
+    drifted = (*drift(recorded, observed, pending), *learned)
     still = due(owed or {}, wanted, observed)
     again = tuple(restarts(topology, wanted, observed, recorded, changes, still))
+    # What another cluster or an administrator put there is no drift; an apply that works there records it.
+    busy = {c.key.host for c in changes} | {r.host for r in again} | {d.key.host for d in drifted}
+    shared = tuple(row for row in unknown if row.key.host in busy - lost)
     return Plan(
         cluster=topology.cluster,
         changes=changes,
         drift=drifted,
         restarts=again,
-        steps=steps(changes, again, drifted, wanted),
+        steps=steps(changes, again, (*drifted, *shared), wanted),
         unreachable=dict(away),
         owed=tuple(owe(topology, wanted, observed, changes, again)),
     )

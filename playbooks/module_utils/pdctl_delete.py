@@ -8,8 +8,9 @@ import os
 import pwd
 
 from ansible.module_utils.pdctl_files import remove_file, remove_tree, run
+from ansible.module_utils.pdctl_namespace import UNIT_FOLDER
 from ansible.module_utils.pdctl_packages import purge_packages
-from ansible.module_utils.pdctl_record import PACKAGE, TREE, UNIT_FOLDER, Record, other_records
+from ansible.module_utils.pdctl_record import PACKAGE, TREE, Record, other_records
 from ansible.module_utils.pdctl_rows import Row, Rows, row_id, row_of
 from ansible.module_utils.pdctl_units import remove_units
 from ansible.module_utils.pdctl_venvs import remove_venv

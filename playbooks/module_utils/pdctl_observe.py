@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from ansible.module_utils.pdctl_namespace import unit_files
 from ansible.module_utils.pdctl_observe_facts import bundle_files, facts
 from ansible.module_utils.pdctl_observe_files import contents, observe_directory, observe_file, observe_user
 from ansible.module_utils.pdctl_observe_packages import observe_packages
@@ -41,6 +42,7 @@ def observe(request: Row) -> Row:
         "contents": contents(wanted, rows, request.get("content_limit", 0), notes),
         "bundle": bundle_files(request["bundle"]),
         "facts": facts(notes),
+        "strays": strays(asked, request["cluster"]),
         "errors": errors,
         "notes": notes,
     }
@@ -66,6 +68,13 @@ def observe_rows(rows: list[Row], cluster: str, errors: list[str], ours: set[str
             if seen is not None:
                 found[key] = seen
     return [found[key] for key in asked if key in found]
+
+
+def strays(asked: list[Row], cluster: str) -> list[str]:
+    """Units of this cluster that are neither wanted nor recorded."""
+    known = {row["name"] for row in asked if row["kind"] == "unit"}
+    known |= {os.path.basename(row["path"]) for row in asked if row["kind"] == "file"}
+    return [name for name in unit_files(cluster) if name not in known]
 
 
 def remembered(record: Row | None) -> list[Row]:

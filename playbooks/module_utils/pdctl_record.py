@@ -10,12 +10,12 @@ from collections.abc import Collection
 
 from ansible.module_utils.pdctl_difference import Problem
 from ansible.module_utils.pdctl_files import write_file
+from ansible.module_utils.pdctl_namespace import UNIT_FOLDER, is_own
 from ansible.module_utils.pdctl_observe import read_record
 from ansible.module_utils.pdctl_rows import Row, Rows, row_id
 
 VERSION = 1
 PACKAGE, TREE = "package:", "tree:"  # what an extra is when it is no path of a single file or folder
-UNIT_FOLDER = "/etc/systemd/system/"  # a unit is there as soon as its file is
 META = ("applied_at", "by", "pdctl", "spec_digest")
 
 
@@ -44,13 +44,14 @@ class Record:
         self.meta = {name: found.get(name, "") for name in META}
 
     def made(self, key: str, exists: bool) -> bool:
-        """Whether pdctl made `key`, or will have made it."""
+        """Whether pdctl made `key`, or will have made it; what lies in its own places it has made, recorded
+        or not (a record may be lost)."""
         known = self.all()
         unit_file = "file:" + UNIT_FOLDER + key.split(":", 1)[1] if key.startswith("unit:") else ""
         for entry in (known.get(key), known.get(unit_file)):
             if entry:
                 return bool(entry["created"])
-        return not exists or self.is_extra(key)
+        return not exists or self.is_extra(key) or is_own(key, self.cluster)
 
     def is_extra(self, key: str) -> bool:
         return key in self.extras or key.split(":", 1)[1] in self.extras

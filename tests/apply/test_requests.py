@@ -148,3 +148,15 @@ def test_restarts_owed_are_written_down_first_also_where_nothing_is_put() -> Non
     assert put["put"] == []
     assert put["owed"] == {prefiller.id: {"invocation": "i1", "causes": ["a"], "peers": ["b.service"]}}
     assert groups(variables, plan) == {"pdctl_put": ["h1"], "pdctl_prefiller": ["h1"]}
+
+
+def test_what_only_has_to_be_recorded_is_asked_for_without_its_files() -> None:
+    """The record is lost, nothing else: no wheel is collected for it, so none can be named."""
+    state = desired("lab")
+    plan = make_plan(topology("lab"), state, state, {})
+    nothing = Supply({}, {}, {}, "/bundle")
+    variables = host_variables(Order(plan, state, state, META, nothing, {}, Path("/spec")))
+    assert not plan.changes and {row["kind"] for row in decoded(variables["h2"]["pdctl_put"])["put"]} >= {
+        "venv"
+    }
+    assert variables["h2"]["pdctl_wheels"] == [] and "pdctl_decoder" in variables["h2"]
