@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from pdctl.bundle.collect import default_folder
-from tests.hosts.line import CONFIG, HOSTS, RECORD, Line, Ran, changed, line_on_hosts
+from tests.hosts.line import CONFIG, HOSTS, PLACES, RECORD, Line, Ran, changed, line_on_hosts
 from tests.labs import until
 
 pytestmark = pytest.mark.hosts
@@ -189,11 +189,8 @@ def holders(line: Line, value: str) -> dict[str, str]:
     """Instances whose process has the value in its environment, with their pid."""
     found = {}
     for name, life in line.lives().items():
-        host = "h2" if name == "decoder-0" else "h1"
-        if (
-            f"HF_TOKEN={value}"
-            in line.inside(f"tr '\\0' '\\n' < /proc/{life.pid}/environ", host).splitlines()
-        ):
+        environment = line.inside(f"tr '\\0' '\\n' < /proc/{life.pid}/environ", PLACES[name])
+        if f"HF_TOKEN={value}" in environment.splitlines():
             found[name] = life.pid
     return found
 
