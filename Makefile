@@ -9,7 +9,7 @@ PDCTL  := $(SUDO) $(abspath $(BIN))/pdctl
 DEMO   := .demo
 
 .DEFAULT_GOAL := help
-.PHONY: help venv apt test test-fast test-hosts test-engine lint golden demo demo-sim demo-down bench locks clean
+.PHONY: help venv apt test test-fast test-hosts test-engine lint golden demo demo-sim demo-down soak bench locks clean
 
 help:            ## List the targets
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -54,6 +54,9 @@ demo-sim: venv apt     ## The same with the engine simulator: 1 prefiller, 2 dec
 
 demo-down: venv  ## Remove the demo's virtual hosts
 	@tools/demo down
+
+soak: venv apt   ## The hosts tests with every case, the rare ones too
+	tools/test soak
 
 bench: venv apt  ## Speed against the conventional playbook; see benchmarks/README.md
 	$(SUDO) $(abspath $(BIN))/python benchmarks/run.py

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -90,7 +91,7 @@ def inventory_of(lab: Lab, hosts: Mapping[str, Mapping[str, Any]]) -> Row:
             if name.startswith("pdctl_"):
                 groups.setdefault(name, {"hosts": {}})["hosts"][host] = {}
     # One name for a group and a variable is fine, one host's variables must not become another's.
-    common = {"ansible_ssh_common_args": f"-F {lab.ssh_config}"}
+    common = {"ansible_ssh_common_args": f"-F {shlex.quote(str(lab.ssh_config))}"}
     return {"all": {"hosts": {h: {**v, **common} for h, v in hosts.items()}, "children": groups}}
 
 
@@ -160,7 +161,10 @@ def snapshot(lab: Lab, host: str) -> list[str]:
     return inside(
         lab,
         host,
-        f"find {trees} -xdev \\( -path /var/lib/systemd -o -path /var/cache/apt -o -path /var/lib/apt "
+        # A bundle that is bound into the host belongs to the machine, and others may add to it.
+        "bound=/none; mountpoint -q /opt/pdctl/bundle && bound=/opt/pdctl/bundle; "
+        f'find {trees} -xdev \\( -path "$bound/*" -o -path /var/lib/systemd '
+        r"-o -path /var/cache/apt -o -path /var/lib/apt "
         r"-o -path /var/lib/dpkg -o -path /var/lib/private \) -prune -o -printf '%p %u %g %m %l\n' "
         "| sort -u; "
         "cat /etc/passwd /etc/group /etc/shadow; dpkg-query -W -f '${Package} ${Version} ${Status}\\n'; "
