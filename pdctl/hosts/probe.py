@@ -53,7 +53,8 @@ def probe(
                 answers[host] = outcome
             if progress:
                 progress(host, failures.get(host))
-    return observation(answers, failures)
+    # In the order of the spec, whoever answered first.
+    return observation(answers, {host: failures[host] for host in reaches if host in failures})
 
 
 def request(cluster: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
