@@ -110,6 +110,7 @@ def test_a_second_apply_at_the_same_time_is_refused_and_told_of_the_first(line: 
     assert first.status == 0 and line.diff()["empty"]
 
 
+@soak
 def test_a_host_lost_in_the_middle_is_named_and_the_next_apply_goes_on(line: Line) -> None:
     for host in HOSTS:
         line.inside("rm -r /opt/pdctl/venvs/*", host)
