@@ -48,7 +48,11 @@ def wish(topology: Topology, folder: Path) -> State:
 
 def look_for(topology: Topology, folder: Path, desired: State, progress: Progress | None = None) -> Look:
     """The same for another wish, such as nothing at all (destroy)."""
-    seen = probe(topology.spec, desired, folder, progress=progress)
+    return judge(topology, folder, desired, probe(topology.spec, desired, folder, progress=progress))
+
+
+def judge(topology: Topology, folder: Path, desired: State, seen: Observation) -> Look:
+    """Plan from what was seen. Raises ErrorGroup when no host is left to plan for."""
     if not seen.facts:
         raise ErrorGroup("no host could be looked at", list(seen.failures.values()))
     seen = without_other_systems(topology, desired, seen)
