@@ -63,13 +63,33 @@ class Owed:
     peers: tuple[str, ...] = ()
 
 
+class StepKind(StrEnum):
+    """What a step does on its hosts."""
+
+    PUT = "put"  # users, directories, packages, files and runtimes
+    STOP = "stop"  # units that make room for others: for now, or for good
+    UNITS = "units"  # starts, restarts, reloads; ends when all of them are healthy
+    DRAIN = "drain"  # the proxy is told which instances get requests
+    DELETE = "delete"
+
+
 @dataclass(frozen=True)
 class Step:
-    """Changes applied together. `keys` name them; a gate (health) ends a role's step."""
+    """Changes applied together, one play of the playbook. `keys` name the resources.
 
-    name: str
-    title: str
+    A drain step has the proxy's unit as its key; `drain` and `undrain` are instances. `sides` are those on
+    the new side from then on: a request uses a prefiller and a decoder of one side. None leaves the sides
+    as they are, an empty tuple ends them. `outage` says what is not served while the step runs.
+    """
+
+    name: str  # unique in the plan: [a-z0-9_]+
+    title: str  # unique too
     keys: tuple[Key, ...]
+    kind: StepKind = StepKind.UNITS
+    drain: tuple[str, ...] = ()
+    undrain: tuple[str, ...] = ()
+    sides: tuple[str, ...] | None = None
+    outage: str = ""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pdctl.plan.model import Action, Change, Drift, Restart, Step
+from pdctl.plan.model import Action, Change, Drift, Restart, Step, StepKind
 from pdctl.plan.restarts import unit_file
 from pdctl.plan.room import halted, in_the_way
 from pdctl.state import Key, State, Unit
@@ -34,11 +34,11 @@ def steps(
     rest = tuple(c.key for c in gone if c.key not in stop)
     stop += halted(kept, restarts, wanted)
     touched = _touched_units(kept, restarts, drift, units)
-    found = [Step("put", "Put users, packages, files and runtimes in place", put)]
-    found.append(Step("stop", "Stop what makes room", stop))
+    found = [Step("put", "Put users, packages, files and runtimes in place", put, StepKind.PUT)]
+    found.append(Step("stop", "Stop what makes room", stop, StepKind.STOP))
     for role in START_ORDER:
         found.append(Step(role.value, ROLE_TITLE[role], tuple(k for k in touched if units[k].role == role)))
-    found.append(Step("delete", "Remove what left the spec", rest))
+    found.append(Step("delete", "Remove what left the spec", rest, StepKind.DELETE))
     return tuple(step for step in found if step.keys)
 
 
