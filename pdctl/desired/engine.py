@@ -222,7 +222,7 @@ def _ucx(topology: Topology, instance: Instance) -> dict[str, str]:
         interface = topology.hosts[instance.host].interface
         found = {"UCX_TLS": "tcp,sm,self", "PDCTL_CPU_CONNECTOR": "1"}
         return found | ({"UCX_NET_DEVICES": interface} if interface else {})
-    if len({i.host for i in topology.instances}) == 1:
+    if all(i.host == instance.host for i in topology.instances):
         # An explicit list must hold the CUDA transports, or GPU memory is not recognised (UCX FAQ).
         return {"UCX_TLS": "cuda_ipc,cuda_copy,tcp"}
     return {}

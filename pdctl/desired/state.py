@@ -26,15 +26,19 @@ def desire(topology: Topology, secret_digest: str = "") -> dict[Key, Resource]:
     `secret_digest` is that of the rendered secrets file (`state.digest.secret_digest`), which only the
     edge can compute, since this function never sees a secret's value.
     """
+    placed: dict[str, list[Instance]] = {host.name: [] for host in topology.spec.hosts}
+    for instance in topology.instances:
+        placed[instance.host].append(instance)
     return {
         key_of(host.name, resource): resource
         for host in topology.spec.hosts
-        for resource in _host(topology, host, secret_digest)
+        for resource in _host(topology, host, placed[host.name], secret_digest)
     }
 
 
-def _host(topology: Topology, host: Host, secret_digest: str) -> Iterator[Resource]:
-    instances = [i for i in topology.instances if i.host == host.name]
+def _host(
+    topology: Topology, host: Host, instances: list[Instance], secret_digest: str
+) -> Iterator[Resource]:
     proxy_here = topology.proxy.host == host.name
     if not instances and not proxy_here:
         return

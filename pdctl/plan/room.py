@@ -32,10 +32,14 @@ def halted(changes: Sequence[Change], restarts: Sequence[Restart], wanted: State
     coming = sorted({*_starting(changes), *_restarting(restarts)})
     changed = {change.key: change for change in changes}
     stopping = set(_starting(changes))
+    mates: dict[str, list[Key]] = {}  # ports are a host's own: with 4,000 units only few can be in the way
+    for key in coming:
+        mates.setdefault(key.host, []).append(key)
     return tuple(
         key
         for key in coming
-        if key not in stopping and any(_gets(other, key, changed, wanted) for other in coming if other != key)
+        if key not in stopping
+        and any(_gets(other, key, changed, wanted) for other in mates[key.host] if other != key)
     )
 
 
