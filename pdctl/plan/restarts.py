@@ -14,6 +14,9 @@ from pdctl.topology.model import Role, Topology
 
 # systemd has not read the unit file as it lies there. That alone says nothing about the process.
 RELOAD = "needs daemon-reload"
+PEERS_NAMED = (
+    8  # each prefiller names this many decoders as its causes: with 2,000 of both it would be millions
+)
 
 
 def restarts(
@@ -97,7 +100,10 @@ def _lost_decoders(
     recorded: State,
     own: dict[Key, tuple[str, ...]],
 ) -> tuple[str, ...]:
-    """Why prefillers hold stale peers: decoders that restart now, or were started since the last apply."""
+    """Why prefillers hold stale peers: decoders that restart now, or were started since the last apply.
+
+    Beyond `PEERS_NAMED` they are only counted.
+    """
     if not stale_peers(topology):
         return ()
     causes = []
@@ -110,6 +116,9 @@ def _lost_decoders(
             causes.append(f"its peer {unit.instance} restarts, and LMCache never renews a peer")
         elif restarted_outside(recorded[key], now):
             causes.append(f"its peer {unit.instance} was restarted, and LMCache never renews a peer")
+    if len(causes) > PEERS_NAMED:
+        more = f"{len(causes) - PEERS_NAMED} more of its peers restart or were restarted"
+        causes = [*causes[:PEERS_NAMED], more]
     return tuple(causes)
 
 

@@ -35,11 +35,12 @@ def halted(changes: Sequence[Change], restarts: Sequence[Restart], wanted: State
     mates: dict[str, list[Key]] = {}  # ports are a host's own: with 4,000 units only few can be in the way
     for key in coming:
         mates.setdefault(key.host, []).append(key)
+    freed = {key: _given_up(key, _unit(wanted, key), changed, wanted) for key in coming}
     return tuple(
         key
         for key in coming
         if key not in stopping
-        and any(_gets(other, key, changed, wanted) for other in mates[key.host] if other != key)
+        and any(_gets(other, key, changed, wanted, freed[key]) for other in mates[key.host] if other != key)
     )
 
 
@@ -54,14 +55,14 @@ def _restarting(restarts: Iterable[Restart]) -> Iterator[Key]:
     return (Key(restart.host, f"unit:{restart.unit}") for restart in restarts)
 
 
-def _gets(first: Key, holder: Key, changed: Mapping[Key, Change], wanted: State) -> bool:
-    """Whether `first` needs a port that `holder` gives up by its own restart."""
+def _gets(first: Key, holder: Key, changed: Mapping[Key, Change], wanted: State, freed: set[str]) -> bool:
+    """Whether `first` needs a port of those, `freed`, that `holder` gives up by its own restart."""
     one, two = _unit(wanted, first), _unit(wanted, holder)
     if first.host != holder.host or ROLES.index(one.role) > ROLES.index(two.role):
         return False
     if _is_unknown(holder, two, changed):
         return True
-    return bool(_given_up(holder, two, changed, wanted) & _ports(first, one, wanted))
+    return bool(freed and freed & _ports(first, one, wanted))
 
 
 def _is_unknown(key: Key, unit: Unit, changed: Mapping[Key, Change]) -> bool:
@@ -74,7 +75,7 @@ def _is_unknown(key: Key, unit: Unit, changed: Mapping[Key, Change]) -> bool:
 def _given_up(key: Key, unit: Unit, changed: Mapping[Key, Change], wanted: State) -> set[str]:
     lines = (line for k in _files(key, unit) if k in changed for line in changed[k].text)
     before = {port for line in lines if line.startswith("-") for port in PORT.findall(line)}
-    return before - _ports(key, unit, wanted)
+    return before and before - _ports(key, unit, wanted)
 
 
 def _ports(key: Key, unit: Unit, wanted: State) -> set[str]:
