@@ -39,6 +39,7 @@ def without(seen: Observation, errors: Mapping[str, HostError]) -> Observation:
         bundle=_others(seen.bundle, errors),
         notices=_others(seen.notices, errors),
         strays=_others(seen.strays, errors),
+        kept=_others(seen.kept, errors),
         failures={**seen.failures, **errors},
     )
 

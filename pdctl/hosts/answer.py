@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from pdctl.errors import HostError
-from pdctl.hosts.observation import Facts, OwedRestart
+from pdctl.hosts.observation import Facts, Kept, OwedRestart
 from pdctl.state import Directory, File, Package, Unit, User, Venv
 
 RECORD_VERSION = 1
@@ -68,6 +68,7 @@ class Record(BaseModel):
     flags: list[Created] = Field(validation_alias=AliasChoices("resources"))
     pending: list[Pending] = []
     owed: dict[str, OwedRestart] = {}
+    timings: dict[str, float] = {}
 
 
 class Answer(BaseModel):
@@ -79,6 +80,7 @@ class Answer(BaseModel):
     bundle: dict[str, int] = {}
     facts: Facts
     strays: list[str] = []
+    kept: Kept | None = None
     errors: list[str] = []
     notes: list[str] = []
 

@@ -53,11 +53,76 @@ class OwedRestart:
 
 
 @dataclass(frozen=True)
+class LockOwner:
+    """Who holds a host's lock; `age_s` by the host's own clock. The rest tells whether it still runs."""
+
+    by: str
+    command: str
+    age_s: float
+    token: str = ""
+    machine: str = ""  # a digest of the controller's machine id and name
+    boot: str = ""
+    pid_namespace: str = ""
+    pid: int = 0
+    started: int = 0  # in clock ticks after that machine's start: a pid may be used again
+
+
+@dataclass(frozen=True)
+class Generation:
+    """One apply as a host keeps it; `age_s` by the host's clock. `state` is `complete`, or how it ended else:
+    `started` (its controller is at it, or was killed), `failed`, `interrupted`, `partial`, `abandoned`."""
+
+    number: int
+    state: str
+    at: str
+    by: str
+    pdctl: str
+    what: str
+    age_s: float
+    digest: str = ""  # of all that the host shall hold
+    spec: str = ""  # digest of the spec's text
+    venvs: tuple[str, ...] = ()  # paths
+    command: str = ""
+    restores: int | None = None  # the generation that it rolled back to
+
+
+@dataclass(frozen=True)
+class JournalEntry:
+    """The last thing a host's journal tells: a step that began, ended or failed."""
+
+    generation: int
+    step: str
+    event: str  # begin | end | failed
+    age_s: float
+    by: str = ""
+
+
+@dataclass(frozen=True)
+class SpecText:
+    """The text of cluster.yaml as generation `number` was made from it."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a host keeps beside the record. `mark` changes with every apply that does anything there."""
+
+    lock: LockOwner | None = None
+    generations: tuple[Generation, ...] = ()  # oldest first
+    journal: JournalEntry | None = None
+    spec_text: SpecText | None = None  # of its newest complete generation
+    mark: str = ""
+
+
+@dataclass(frozen=True)
 class RecordMeta:
     """When and by whom a host was last applied to.
 
     `created` says of each recorded id whether pdctl made it; `pending` holds what an interrupted apply was
-    working on, likewise; `owed` the restarts that were written down before an apply began, by id.
+    working on, likewise; `owed` the restarts that were written down before an apply began, by id; `timings`
+    how many seconds the last start of each unit took until it was healthy, by the unit's name.
     """
 
     applied_at: str
@@ -67,6 +132,7 @@ class RecordMeta:
     created: Mapping[str, bool] = field(default_factory=dict)
     pending: Mapping[str, bool] = field(default_factory=dict)
     owed: Mapping[str, OwedRestart] = field(default_factory=dict)
+    timings: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -75,7 +141,7 @@ class Observation:
 
     `contents` are the bytes of wanted files that differ (not secret, not large); `bundle` the files a host's
     bundle holds, by size; `notices` what could not be read there and no plan needs; `strays` units of
-    this cluster that neither the spec nor the record names.
+    this cluster that neither the spec nor the record names; `kept` lock, journal and generations by host.
     """
 
     state: Mapping[Key, Resource]
@@ -87,3 +153,19 @@ class Observation:
     notices: Mapping[str, tuple[str, ...]]
     failures: Mapping[str, PdctlError]
     strays: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    kept: Mapping[str, Kept] = field(default_factory=dict)
+
+    @property
+    def newest_spec(self) -> SpecText | None:
+        """The spec that the hosts were last brought to, in whole; None before the first generation."""
+        texts = [kept.spec_text for kept in self.kept.values() if kept.spec_text]
+        return max(texts, key=lambda text: text.number, default=None)
+
+    @property
+    def timings(self) -> dict[Key, float]:
+        """How long the last start of each unit took until it was healthy, in seconds."""
+        return {
+            Key(host, f"unit:{unit}"): seconds
+            for host, meta in self.records.items()
+            for unit, seconds in meta.timings.items()
+        }

@@ -111,6 +111,7 @@ def observation(answers: Mapping[str, Answer], failures: Mapping[str, PdctlError
         notices={host: tuple(answer.notes) for host, answer in answers.items() if answer.notes},
         failures=failures,
         strays={host: tuple(answer.strays) for host, answer in answers.items() if answer.strays},
+        kept={host: answer.kept for host, answer in answers.items() if answer.kept},
     )
 
 
@@ -140,4 +141,5 @@ def _meta(answer: Answer) -> RecordMeta:
         created={row.id: flag.created for row, flag in made},
         pending={entry.id: entry.created for entry in record.pending},
         owed=record.owed,
+        timings=record.timings,
     )

@@ -16,8 +16,10 @@ END = "-----END PDCTL ANSWER-----"
 MODULES = (
     "pdctl_rows",
     "pdctl_namespace",
+    "pdctl_control",
     "pdctl_observe_facts",
     "pdctl_observe_files",
+    "pdctl_observe_generations",
     "pdctl_observe_packages",
     "pdctl_observe_units",
     "pdctl_observe_venvs",

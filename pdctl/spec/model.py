@@ -188,6 +188,14 @@ class Bench(Section):
     seed: int | None = Field(None, description="Seed of the prompts; default: the time.")
 
 
+class Generations(Section):
+    """What the hosts keep of earlier applies, for `pdctl history` and `pdctl rollback`."""
+
+    keep: int = Field(
+        10, ge=1, le=1000, description="How many; older ones go with the next apply, their environments too."
+    )
+
+
 class Cluster(Section):
     """One serving system on one set of hosts."""
 
@@ -205,3 +213,4 @@ class Cluster(Section):
     )
     slo: Slo | None = Field(None, description="Service level objective.")
     bench: Bench = optional("Defaults of the benchmark.")
+    generations: Generations = optional("What the hosts keep of earlier applies.")

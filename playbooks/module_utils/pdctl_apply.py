@@ -210,7 +210,8 @@ def put_and_wait(todo: list[Row], work: Work) -> None:
         for row in todo
         if is_stopped(have.get(row["name"])) or needs_restart(row, have[row["name"]])
     }
-    wait_healthy(work.units, {name: row["invocation"] for name, row in have.items()}, touched)
+    invocations = {name: row["invocation"] for name, row in have.items()}
+    work.record.timings.update(wait_healthy(work.units, invocations, touched))
 
 
 def check(touched: list[Row], after: Rows) -> None:

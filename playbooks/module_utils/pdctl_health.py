@@ -27,20 +27,27 @@ class Unhealthy(Problem):
         self.journal = journal
 
 
-def wait_healthy(rows: list[Row], invocations: dict[str, str], touched: set[str]) -> None:
-    """`invocations`: those before the work, which a touched unit must have left. Ends at a hopeless unit."""
+def wait_healthy(rows: list[Row], invocations: dict[str, str], touched: set[str]) -> dict[str, float]:
+    """`invocations`: those before the work, which a touched unit must have left. Ends at a hopeless unit.
+
+    Returns the seconds it took for each that was touched.
+    """
     ours = frozenset(row["name"] for row in rows)
     waiting = [Wait(row, invocations.get(row["name"], ""), row["name"] in touched, ours) for row in rows]
     begun = time.monotonic()
     pause = PAUSE_S[0]
+    took: dict[str, float] = {}
     while waiting:
         states = unit_states([wait.name for wait in waiting])
         answers = answers_of([wait.url for wait in waiting if wait.may_serve(states[wait.name])])
         elapsed = time.monotonic() - begun
-        waiting = [wait for wait in waiting if not wait.is_over(states[wait.name], answers, elapsed)]
+        still = [wait for wait in waiting if not wait.is_over(states[wait.name], answers, elapsed)]
+        took.update((wait.name, round(elapsed, 1)) for wait in waiting if wait.touched and wait not in still)
+        waiting = still
         if waiting:
             time.sleep(pause)
             pause = min(pause * 1.5, PAUSE_S[1])
+    return took
 
 
 class Wait:

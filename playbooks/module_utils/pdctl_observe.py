@@ -10,6 +10,7 @@ from typing import Any
 from ansible.module_utils.pdctl_namespace import unit_files
 from ansible.module_utils.pdctl_observe_facts import bundle_files, facts
 from ansible.module_utils.pdctl_observe_files import contents, observe_directory, observe_file, observe_user
+from ansible.module_utils.pdctl_observe_generations import kept_state
 from ansible.module_utils.pdctl_observe_packages import observe_packages
 from ansible.module_utils.pdctl_observe_units import observe_units
 from ansible.module_utils.pdctl_observe_venvs import observe_venv
@@ -43,6 +44,7 @@ def observe(request: Row) -> Row:
         "bundle": bundle_files(request["bundle"]),
         "facts": facts(notes),
         "strays": strays(asked, request["cluster"]),
+        "kept": _reading("generations", errors, kept_state, request["record"], notes),
         "errors": errors,
         "notes": notes,
     }

@@ -25,7 +25,8 @@ class Record:
     `resources` are observed rows with `created`: whether pdctl made the thing. `pending` are things being
     worked on. `extras` are paths and packages made by the way (parents of a file, dependencies of a package),
     which no row stands for; they go when the record is empty. `owed` are restarts that the controller may not
-    come to order: of one run of a unit, so that an entry is void once another run is seen.
+    come to order: of one run of a unit, so that an entry is void once another run is seen. `timings` are the
+    seconds that the last start of each unit took until it was healthy.
     """
 
     def __init__(self, path: str, cluster: str) -> None:
@@ -41,6 +42,7 @@ class Record:
         self.pending = {entry["id"]: entry for entry in found.get("pending", [])}
         self.extras = list(found.get("extras", []))
         self.owed = dict(found.get("owed", {}))
+        self.timings = dict(found.get("timings", {}))
         self.meta = {name: found.get(name, "") for name in META}
 
     def made(self, key: str, exists: bool) -> bool:
@@ -108,6 +110,7 @@ class Record:
                 self.rows[key] = dict(observed[key], created=self.made(key, True))
             else:
                 self.rows.pop(key, None)
+                self.timings.pop(key.split(":", 1)[1], None)
             if self.owed.get(key, {}).get("invocation") != observed.get(key, {}).get("invocation"):
                 self.owed.pop(key, None)
         self.pending = {key: entry for key, entry in self.pending.items() if key not in asked} | hidden
@@ -127,6 +130,7 @@ class Record:
     def forget(self, key: str) -> None:
         for kept in (self.rows, self.pending, self.owed):
             kept.pop(key, None)
+        self.timings.pop(key.split(":", 1)[1], None)
 
     def is_empty(self) -> bool:
         return not self.rows and not self.pending
@@ -148,6 +152,7 @@ class Record:
             "pending": [self.pending[key] for key in sorted(self.pending)],
             "extras": self.extras,
             **({"owed": self.owed} if self.owed else {}),
+            **({"timings": self.timings} if self.timings else {}),
         }
 
     def write(self) -> None:
