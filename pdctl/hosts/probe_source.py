@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pdctl.assets import assets
@@ -37,16 +37,21 @@ def load(sources):
         module = sys.modules["ansible.module_utils." + name] = types.ModuleType(name)
         exec(compile(text, name + ".py", "exec"), module.__dict__)
 load({sources!r})
-answer = sys.modules["ansible.module_utils.pdctl_observe"].observe(json.loads({request!r}))
+answer = sys.modules["ansible.module_utils." + {entry[0]!r}].{entry[1]}(json.loads({request!r}))
 sys.stdout.write("\\n" + {begin!r} + "\\n" + json.dumps(answer) + "\\n" + {end!r} + "\\n")
 """
 
 
 def probe_program(request: Mapping[str, Any]) -> str:
     """One self-contained Python 3.9 program that prints what `pdctl_observe.observe(request)` answers."""
+    return program(MODULES, ("pdctl_observe", "observe"), request)
+
+
+def program(modules: Sequence[str], entry: tuple[str, str], request: Mapping[str, Any]) -> str:
+    """The same for any function `entry` (module, name), given the modules it needs in their order."""
     folder = assets("playbooks") / "module_utils"
-    sources = [(name, (folder / f"{name}.py").read_text(encoding="utf-8")) for name in MODULES]
-    return PROGRAM.format(sources=sources, request=json.dumps(request), begin=BEGIN, end=END)
+    sources = [(name, (folder / f"{name}.py").read_text(encoding="utf-8")) for name in modules]
+    return PROGRAM.format(sources=sources, entry=entry, request=json.dumps(request), begin=BEGIN, end=END)
 
 
 def probe_answer(output: str) -> dict[str, Any]:
