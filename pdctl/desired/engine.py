@@ -7,6 +7,7 @@ from typing import Any
 
 from pdctl.desired.layout import DOWNLOADS, MODELS, SERVICE_USER, cache_dir, config_dir
 from pdctl.knowledge import versions
+from pdctl.knowledge.leases import NIXL_ABORT_S, NIXL_LEASE_S
 from pdctl.knowledge.models import TINY
 from pdctl.knowledge.versions import at_least
 from pdctl.spec.serving import Pool
@@ -170,7 +171,7 @@ def _nixl_transfer(topology: Topology, instance: Instance) -> dict[str, Any]:
     if at_least(vllm, versions.KV_LOAD_FAILURE_POLICY):
         found["kv_load_failure_policy"] = "fail"
     if at_least(vllm, versions.KV_LEASE_IN_CONFIG):
-        found["kv_connector_extra_config"] = {"kv_lease_duration": 30}
+        found["kv_connector_extra_config"] = {"kv_lease_duration": NIXL_LEASE_S}
     return found
 
 
@@ -211,7 +212,7 @@ def _transfer(topology: Topology, instance: Instance) -> dict[str, str]:
         found["VLLM_NIXL_SIDE_CHANNEL_HOST"] = instance.address
         found["VLLM_NIXL_SIDE_CHANNEL_PORT"] = str(instance.ports.side_channel[0])
         if not at_least(topology.pins["vllm"], versions.KV_LEASE_IN_CONFIG):
-            found["VLLM_NIXL_ABORT_REQUEST_TIMEOUT"] = "120"
+            found["VLLM_NIXL_ABORT_REQUEST_TIMEOUT"] = str(NIXL_ABORT_S)
     return found
 
 

@@ -27,6 +27,11 @@ def unit_name(cluster: str, instance: str) -> str:
     return f"pdctl-{cluster}-{instance}.service"
 
 
+def control_path(cluster: str) -> str:
+    """The proxy's control socket, in the folder that systemd makes for it (`RuntimeDirectory=`)."""
+    return f"/run/pdctl/{cluster}/proxy/control.sock"
+
+
 def instance_of(cluster: str, unit: str) -> str:
     """The inverse of `unit_name`."""
     return unit.removeprefix(f"pdctl-{cluster}-").removesuffix(".service")

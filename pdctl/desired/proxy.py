@@ -6,14 +6,26 @@ import json
 from typing import Any
 
 from pdctl.desired.engine import decode_leg
+from pdctl.desired.layout import control_path
 from pdctl.knowledge import versions
 from pdctl.knowledge.versions import at_least
+from pdctl.state.digest import object_digest
 from pdctl.topology.model import Instance, Role, Topology
 
 
 def proxy_config(topology: Topology) -> bytes:
     """JSON that `pdctl_proxy` reads; the format is its own (docs/proxy.md)."""
     return (json.dumps(_config(topology), indent=1) + "\n").encode()
+
+
+# Taken up by a running proxy when it is told to read its file again (docs/proxy.md).
+RELOADABLE = ("prefillers", "decoders", "servers", "limits", "health")
+
+
+def static_digest(config: bytes) -> str:
+    """Digest of the part that only a restart of the proxy brings into force."""
+    found = json.loads(config)
+    return object_digest({key: value for key, value in found.items() if key not in RELOADABLE})
 
 
 def _config(topology: Topology) -> dict[str, Any]:
@@ -24,6 +36,7 @@ def _config(topology: Topology) -> dict[str, Any]:
         "model": topology.served_name,
         "listen": {"host": _front_address(topology), "port": place.http},
         "metrics": {"host": place.address, "port": place.metrics},
+        "control": control_path(topology.cluster),
     }
     if serving.mode == "aggregated":
         return found | {"connector": None, "servers": [_plain(i) for i in topology.of(Role.SERVER)]}

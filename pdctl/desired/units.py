@@ -10,9 +10,11 @@ from pdctl.desired.layout import (
     SERVICE_USER,
     cache_dir,
     config_dir,
+    control_path,
     unit_name,
     unit_path,
 )
+from pdctl.desired.proxy import static_digest
 from pdctl.desired.render import render
 from pdctl.knowledge.gpus import GPUS
 from pdctl.state import File, Resource, Unit, Venv
@@ -45,7 +47,8 @@ def instance_unit(
 
 
 def proxy_unit(topology: Topology, venv: Venv, config: File) -> list[Resource]:
-    """Environment file, unit file and unit of the proxy."""
+    """Environment file, unit file and unit of the proxy, which takes up some of `config` as it runs."""
+    assert config.content is not None
     process = _Process(
         "proxy",
         Role.PROXY,
@@ -54,6 +57,8 @@ def proxy_unit(topology: Topology, venv: Venv, config: File) -> list[Resource]:
         inputs=[config],
         venv=venv,
         health=(f"{topology.proxy.url}/health", PROXY_START_S),
+        static=(static_digest(config.content),),
+        control=control_path(topology.cluster),
     )
     return _resources(topology, process)
 
@@ -88,13 +93,16 @@ class _Process:
     after: Sequence[str] = ()
     gpus_on_host: int = 0
     secrets: tuple[str, ...] = ()
+    static: tuple[str, ...] = ()  # digests that stand for its inputs, where it can take up the rest itself
+    loaded: str = ""
+    control: str = ""
 
 
 def _resources(topology: Topology, process: _Process) -> list[Resource]:
     cluster, name = topology.cluster, process.name
     variables = render("units/environment.j2", name=name, variables=process.variables)
     env = config_file(topology, f"{name}.env", variables)
-    digests = sorted([env.digest, *(file.digest for file in process.inputs)])
+    digests = sorted([env.digest, *(process.static or (file.digest for file in process.inputs))])
     template = content_digest(_text(cluster, process, env, revision=""))
     revision = object_digest([template, digests, process.venv.digest])
     unit_file = _text(cluster, process, env, revision)
@@ -104,6 +112,8 @@ def _resources(topology: Topology, process: _Process) -> list[Resource]:
         Unit(
             name=unit_name(cluster, name),
             revision=revision,
+            loaded=process.loaded,
+            control=process.control,
             instance=name,
             role=process.role.value,
             argv=tuple(process.words),

@@ -72,6 +72,7 @@ class Config:
     connector: Literal["lmcache", "nixl"] | None = None
     metrics: Address | None = None
     notification: Address | None = None
+    control: str | None = None  # path of a unix socket
     chunk_size: int | None = None
     decode_leg: Literal["original", "append-first-token"] | None = None
     chat: bool = False

@@ -9,13 +9,16 @@ from typing import Any
 
 from pdctl.state.model import KINDS, Resource, kind_of
 
+# Not compared, and yet observed and recorded.
+OBSERVED_TOO = ("invocation", "control")
+
 
 def resource_to_json(resource: Resource, *, full: bool = False) -> dict[str, Any]:
     """The fields that say what is true; with `full` also the means (never the value of a secret)."""
     out: dict[str, Any] = {"kind": kind_of(resource)}
     for f in fields(resource):
         value = getattr(resource, f.name)
-        if f.compare or f.name == "invocation" or full:
+        if f.compare or f.name in OBSERVED_TOO or full:
             out[f.name] = _json(value)
     return out
 

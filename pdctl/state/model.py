@@ -7,7 +7,7 @@ not keep them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
@@ -116,6 +116,10 @@ class Unit:
     environment, a forgotten daemon-reload). `invocation` is systemd's id of the current run: it tells a
     restart that happened outside pdctl, and only drift looks at it. `inputs` are the ids of the resources
     the process reads; `restart` is the plan's order to restart although the unit itself looks right.
+
+    Only the proxy has these, and tells them on its `control` socket: `loaded` is the digest of the
+    configuration it has read, of which a part is taken up without a restart; `drained` are instances that it
+    gives no new requests, `sides` those that it keeps apart from the others (docs/proxy.md).
     """
 
     name: str
@@ -123,6 +127,9 @@ class Unit:
     active: str = "active"
     revision: str = ""
     deviations: tuple[str, ...] = ()
+    loaded: str = ""
+    drained: tuple[str, ...] = ()
+    sides: tuple[str, ...] = ()
     invocation: str = field(default="", compare=False)
     instance: str = field(default="", compare=False)
     role: str = field(default="", compare=False)
@@ -133,6 +140,7 @@ class Unit:
     health_s: int = field(default=0, compare=False)
     inputs: tuple[str, ...] = field(default=(), compare=False)
     restart: bool = field(default=False, compare=False)
+    control: str = field(default="", compare=False)
 
     @property
     def id(self) -> str:
@@ -150,6 +158,10 @@ KINDS: dict[str, type[Resource]] = {
     "venv": Venv,
     "unit": Unit,
 }
+
+
+# Fields of a unit that are its process's.
+OF_A_PROCESS = ("revision", "loaded", "drained", "sides")
 
 
 def key_of(host: str, resource: Resource) -> Key:
@@ -172,8 +184,10 @@ def difference(want: Resource, have: Resource) -> tuple[str, ...]:
 def _does_not_count(want: Resource, have: Resource, name: str) -> bool:
     if isinstance(want, Package):
         return name == "version" and want.version is None
-    # What a process that does not run was started from says nothing.
-    return isinstance(have, Unit) and name == "revision" and not have.revision
+    if not isinstance(have, Unit) or name not in OF_A_PROCESS:
+        return False
+    # A process that does not run says nothing, and a record from before this field asks for nothing.
+    return not have.revision or (name == "loaded" and not getattr(want, name))
 
 
 def compared(resource: Resource) -> tuple[str, ...]:
@@ -188,7 +202,16 @@ def _words(name: str, have: Any, want: Any) -> str:
         return "; ".join(have) or f"{name} expected"
     if name == "revision":
         return "runs with an older configuration"
+    if name == "loaded":
+        return "works with another list of instances" if have else "its control socket does not answer"
+    if name in ("drained", "sides"):
+        word = "drained" if name == "drained" else "kept apart"
+        return "; ".join([*_said(have, want, f"is {word}"), *_said(want, have, f"is not {word}")])
     return f"{name} {_plain(have)} -> {_plain(want)}"
+
+
+def _said(these: Collection[str], those: Collection[str], what: str) -> list[str]:
+    return [f"{name} {what}" for name in these if name not in those]
 
 
 def _plain(value: Any) -> str:

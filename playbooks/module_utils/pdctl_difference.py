@@ -13,8 +13,9 @@ COMPARED = {
     "file": ("path", "digest", "owner", "group", "mode", "secret"),
     "package": ("name", "version", "hold"),
     "venv": ("path", "digest", "python", "damage"),
-    "unit": ("name", "enabled", "active", "revision", "deviations"),
+    "unit": ("name", "enabled", "active", "revision", "deviations", "loaded", "drained", "sides"),
 }
+OF_A_PROCESS = ("revision", "loaded", "drained", "sides")
 
 
 class Problem(Exception):
@@ -44,10 +45,12 @@ def difference(want: Row, have: Row) -> list[str]:
 
 
 def _does_not_count(want: Row, have: Row, name: str) -> bool:
-    """Any version will do; what a process that does not run was started from says nothing."""
+    """Any version will do; a process that does not run says nothing."""
     if name == "version":
         return want.get(name) is None
-    return name == "revision" and not have.get(name)
+    if name not in OF_A_PROCESS:
+        return False
+    return not have.get("revision") or (name == "loaded" and not want.get(name))
 
 
 def headline(want: Row, have: Row | None) -> str:
@@ -67,7 +70,16 @@ def _words(name: str, have: Any, want: Any) -> str:
         return "; ".join(have or ()) or f"{name} expected"
     if name == "revision":
         return "runs with an older configuration"
+    if name == "loaded":
+        return "works with another list of instances" if have else "its control socket does not answer"
+    if name in ("drained", "sides"):
+        word = "drained" if name == "drained" else "kept apart"
+        return "; ".join([*_said(have, want, f"is {word}"), *_said(want, have, f"is not {word}")])
     return f"{name} {_plain(have)} -> {_plain(want)}"
+
+
+def _said(these: Any, those: Any, what: str) -> list[str]:
+    return [f"{name} {what}" for name in these or () if name not in (those or ())]
 
 
 def _plain(value: Any) -> str:

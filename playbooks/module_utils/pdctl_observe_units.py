@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 
+from ansible.module_utils.pdctl_control import ControlError, proxy_state
 from ansible.module_utils.pdctl_rows import Row
 
 PROPERTIES = (
     "Id,LoadState,ActiveState,SubState,UnitFileState,MainPID,ControlGroup,NeedDaemonReload,DropInPaths,"
     "InvocationID,NRestarts,Result,Job,CacheDirectory,RuntimeDirectory"
 )
+NOTHING_LOADED: Row = {"loaded": "", "drained": [], "sides": []}
 State = dict[str, str]  # PROPERTIES of one unit, as systemctl shows them
 REVISION = "PDCTL_REVISION"
 DROP_IN_ROOTS = (
@@ -63,8 +65,22 @@ def observe_unit(row: Row, state: State, ours: set[str], manager: dict[str, str]
         "active": activity(state),
         "revision": environment.get(REVISION, ""),
         "deviations": deviations,
+        **(observe_control(row.get("control") or "") if REVISION in environment else NOTHING_LOADED),
         "invocation": state["InvocationID"],
+        "control": row.get("control") or "",
     }
+
+
+def observe_control(path: str) -> Row:
+    """What a running proxy says of itself; nothing when it does not answer."""
+    if not path:
+        return NOTHING_LOADED
+    try:
+        said = proxy_state(path)
+    except ControlError:
+        return NOTHING_LOADED
+    drained = [member["name"] for member in said["members"] if member["drained"]]
+    return {"loaded": said["config"], "drained": sorted(drained), "sides": sorted(said["sides"])}
 
 
 def unit_states(names: list[str]) -> dict[str, State]:

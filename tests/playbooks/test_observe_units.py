@@ -66,7 +66,11 @@ def test_a_process_as_its_unit_asks_shows_no_deviation() -> None:
             "active": "active",
             "revision": "r1",
             "deviations": [],
+            "loaded": "",
+            "drained": [],
+            "sides": [],
             "invocation": "i1",
+            "control": "",
         }
 
 

@@ -31,7 +31,15 @@ RESOURCES: dict[str, st.SearchStrategy[Resource]] = {
     "package": st.builds(Package, name=st.just("p"), version=st.none() | WORDS, hold=FLAGS),
     "venv": st.builds(Venv, path=st.just("/v"), digest=WORDS, python=WORDS, damage=TUPLES),
     "unit": st.builds(
-        Unit, name=st.just("u"), enabled=FLAGS, active=WORDS, revision=WORDS, deviations=TUPLES
+        Unit,
+        name=st.just("u"),
+        enabled=FLAGS,
+        active=WORDS,
+        revision=WORDS | st.just(""),
+        deviations=TUPLES,
+        loaded=WORDS | st.just(""),
+        drained=TUPLES,
+        sides=TUPLES,
     ),
 }
 
