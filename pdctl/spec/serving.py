@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from pdctl.spec.values import (
     Environment,
@@ -118,6 +119,41 @@ class LmcacheTuning(Section):
     hash_seed: HashSeed = Field("0", description="PYTHONHASHSEED of every instance.")
 
 
+SHARE = r"([1-9][0-9]?|100)%"
+
+
+def _at_once(value: Any) -> Any:
+    counts = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    if counts or (isinstance(value, str) and re.fullmatch(SHARE, value)):
+        return value
+    raise ValueError("must be a count of at least 1, or a share of the role as `25%`")
+
+
+AtOnce = Annotated[
+    int | str,
+    BeforeValidator(_at_once),
+    WithJsonSchema(
+        {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": f"^{SHARE}$"}]}
+    ),
+]
+
+
+class Rollout(Section):
+    """How running instances are restarted while the others serve."""
+
+    canary: int = Field(
+        1, ge=0, le=4096, description="Instances of each role that restart first, before any other."
+    )
+    max_unavailable: AtOnce = Field(
+        1,
+        description="Instances of a role that restart at once, a count or a share as `25%`; one always serves"
+        " where there are two.",
+    )
+    drain_timeout_s: int = Field(
+        600, ge=1, le=86400, description="How long the requests of an instance may take before it restarts."
+    )
+
+
 class Serving(Section):
     """How the model is served."""
 
@@ -129,4 +165,5 @@ class Serving(Section):
     proxy: Proxy = optional("The address that clients use.")
     ports: BasePorts = optional("Port bases.")
     lmcache: LmcacheTuning = optional("LMCache settings.")
+    rollout: Rollout = optional("How changes reach running instances.")
     load_timeout_s: int = Field(1800, ge=10, le=86400, description="How long an instance may take to load.")
