@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 
 class PdctlError(Exception):
@@ -32,8 +33,38 @@ class ErrorGroup(PdctlError):
         self.errors = tuple(errors)
 
 
+class Place(NamedTuple):
+    """A place in a file of the user's: line and column count from 1, 0 where there is none."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+    path: str = ""  # the key path, e.g. `serving.decoders`
+
+    def __str__(self) -> str:
+        text = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        return f"{text}: {self.path}" if self.path else text
+
+
 class SpecError(PdctlError):
-    """The spec asks for something that cannot be."""
+    """The spec asks for something that cannot be, or only warns; `rule` is the id of docs/rules.md."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        where: str | Place | None = None,
+        hint: str | None = None,
+        rule: str = "",
+        severity: str = "error",
+    ) -> None:
+        super().__init__(message, where=None if where is None else str(where), hint=hint)
+        self.place = where if isinstance(where, Place) else None
+        self.rule = rule
+        self.severity = severity
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} [{self.rule}]" if self.rule else super().__str__()
 
 
 class UnreachableError(PdctlError):

@@ -66,8 +66,8 @@ class _Reading:
         self.anchors: dict[str, Node | None] = {}  # None while the node is still open
         self.nodes = 0
 
-    def flaw(self, offset: int, path: Path, message: str, hint: str | None = None) -> None:
-        self.document.problems.append(Problem(offset, path, message, hint))
+    def flaw(self, rule: str, offset: int, path: Path, message: str, hint: str | None = None) -> None:
+        self.document.problems.append(Problem(rule, offset, path, message, hint))
 
 
 def compose(source: Source) -> Document:
@@ -77,7 +77,7 @@ def compose(source: Source) -> Document:
     try:
         _document(_Reading(source, events, document))
     except MalformedError as error:
-        document.problems.append(Problem(error.offset, (), error.message, error.hint))
+        document.problems.append(Problem(error.rule, error.offset, (), error.message, error.hint))
     except YAMLError as error:
         document.problems.append(words(error, source))
     return document
@@ -94,14 +94,14 @@ def _document(reading: _Reading) -> None:
     after = next(reading.events)
     if isinstance(after, DocumentStartEvent):
         raise MalformedError(
-            after.start_mark.index, "a second document begins here", "keep one cluster per file"
+            "SYNTAX012", after.start_mark.index, "a second document begins here", "keep one cluster per file"
         )
 
 
 def _refuse_directives(start: DocumentStartEvent) -> None:
     if start.version not in (None, (1, 2)) or start.tags:
         raise MalformedError(
-            0, "the file asks for another YAML than 1.2", "remove the lines that begin with `%`"
+            "SYNTAX013", 0, "the file asks for another YAML than 1.2", "remove the lines that begin with `%`"
         )
 
 
@@ -112,7 +112,9 @@ def _node(reading: _Reading, event: Any, path: Path, depth: int) -> Node:
     reading.nodes += 1
     _refuse_excess(reading, offset, depth)
     if event.tag is not None:
-        reading.flaw(offset, path, "tags (`!...`) are not used here", 'write text in quotes: "1.10"')
+        reading.flaw(
+            "SYNTAX008", offset, path, "tags (`!...`) are not used here", 'write text in quotes: "1.10"'
+        )
     if event.anchor is not None:
         reading.anchors[event.anchor] = None
     if isinstance(event, ScalarEvent):
@@ -128,9 +130,12 @@ def _node(reading: _Reading, event: Any, path: Path, depth: int) -> Node:
 
 def _refuse_excess(reading: _Reading, offset: int, depth: int) -> None:
     if depth > MAX_DEPTH:
-        raise MalformedError(offset, f"values are nested more than {MAX_DEPTH} levels deep", "flatten it")
+        raise MalformedError(
+            "SYNTAX005", offset, f"values are nested more than {MAX_DEPTH} levels deep", "flatten it"
+        )
     if reading.nodes > MAX_NODES:
         raise MalformedError(
+            "SYNTAX006",
             offset,
             f"the file holds more than {MAX_NODES:,} values once its anchors are expanded",
             "split the cluster, or repeat less through anchors",
@@ -142,6 +147,7 @@ def _alias(reading: _Reading, event: AliasEvent, depth: int) -> Node:
     node = reading.anchors.get(event.anchor)
     if node is None:
         raise MalformedError(
+            "SYNTAX011",
             offset,
             "an alias refers to itself" if event.anchor in reading.anchors else "an alias without an anchor",
             "quote the value if the `*` belongs to it",
@@ -159,6 +165,7 @@ def _scalar(reading: _Reading, event: ScalarEvent, path: Path) -> Node:
     if plain and LEADING_ZERO.fullmatch(text) and path[:1] != ("secrets",):
         short = text[:40]
         reading.flaw(
+            "SYNTAX010",
             node.offset,
             path,
             f"{short} begins with 0: some read it as octal",
@@ -200,7 +207,9 @@ def _merge(reading: _Reading, entries: dict[str, Entry], path: Path) -> None:
     found = value.value if isinstance(value.value, list) else [value]
     for other in found:
         if not isinstance(other.value, dict):
-            reading.flaw(other.offset, (*path, "<<"), "`<<` must name a mapping", "write `<<: *anchor`")
+            reading.flaw(
+                "SYNTAX011", other.offset, (*path, "<<"), "`<<` must name a mapping", "write `<<: *anchor`"
+            )
             continue
         for key, entry in other.value.items():
             entries.setdefault(key, entry)
@@ -218,6 +227,7 @@ def _key(reading: _Reading, event: Any, path: Path, depth: int) -> str | None:
         return node.value
     hidden = path[:1] == ("secrets",) or isinstance(node.value, list | dict)
     reading.flaw(
+        "SYNTAX009",
         event.start_mark.index,
         path,
         "a key is not text" if hidden else f"the key {shown(node.text)} is not text",
@@ -229,6 +239,7 @@ def _key(reading: _Reading, event: Any, path: Path, depth: int) -> str | None:
 def _duplicate(reading: _Reading, offset: int, first: int, path: Path, key: str) -> None:
     hidden = path[:1] == ("secrets",) and len(path) > 1
     reading.flaw(
+        "SYNTAX007",
         offset,
         path,
         f"the key {'' if hidden else shown(key) + ' '}is already given on line {reading.source.line(first)}",

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 Path = tuple[str | int, ...]
-Severity = Literal["error", "warning"]
 
 
 class Finding(NamedTuple):
-    """Something wrong at `path`; `on_key` points at the key instead of its value."""
+    """Something that `rule` found at `path`; `on_key` points at the key instead of its value."""
 
+    rule: str  # an id of rules.table, which knows the severity
     path: Path
     message: str
     hint: str | None = None
-    severity: Severity = "error"
     on_key: bool = False
 
 
 class Problem(NamedTuple):
-    """Something wrong at `offset` of the text."""
+    """Something that `rule` found at `offset` of the text."""
 
+    rule: str
     offset: int
     path: Path
     message: str
     hint: str | None = None
-    severity: Severity = "error"

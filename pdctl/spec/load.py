@@ -2,21 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from pdctl.errors import ErrorGroup, SpecError
+from pdctl.errors import ErrorGroup, Place, SpecError
 from pdctl.spec import rules
 from pdctl.spec.compose import Document, Node, compose
-from pdctl.spec.finding import Problem
+from pdctl.spec.finding import Finding, Problem
 from pdctl.spec.locate import find, place, plain, read, written
 from pdctl.spec.model import Cluster
+from pdctl.spec.rules.table import TABLE
 from pdctl.spec.secrecy import leaks
 from pdctl.spec.source import MAX_BYTES, Source, source
 
 MOST_SHOWN = 100
+UNREADABLE_HINT = "`pdctl init` writes a starter file"
+
+
+@dataclass(frozen=True)
+class Text:
+    """The file as it was read, to say where its keys stand."""
+
+    source: Source
+    root: Node
+
+    def where(self, path: str) -> str:
+        """`cluster.yaml:12:5: serving.decoders` for a key path of the spec, written with `[0]` or `.0`."""
+        found = find(self.root, read(path))
+        return str(self.source.place(found.node.offset, written(found.path)))
+
+    def located(self, findings: Iterable[Finding]) -> list[SpecError]:
+        return worded([place(self.root, finding) for finding in findings], self.source)
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """All that is known of a file. `cluster` is there when its shape is sound, whatever the rules say."""
+
+    name: str
+    found: tuple[SpecError, ...]  # in the order of the file, suppressed ones included
+    left_out: int = 0
+    cluster: Cluster | None = None
+    text: Text | None = None
 
 
 @dataclass(frozen=True)
@@ -25,13 +55,10 @@ class Reading:
 
     cluster: Cluster
     warnings: tuple[SpecError, ...]
-    source: Source
-    root: Node
+    text: Text
 
     def where(self, path: str) -> str:
-        """`cluster.yaml:12:5: serving.decoders` for a key path of the spec, written with `[0]` or `.0`."""
-        found = find(self.root, read(path))
-        return self.source.where(found.node.offset, written(found.path))
+        return self.text.where(path)
 
 
 def load(path: Path) -> Cluster:
@@ -46,36 +73,69 @@ def parse(text: str | bytes, name: str) -> Cluster:
 
 def check(path: Path) -> Reading:
     """As `load`, with the warnings and the places."""
-    return examine(_contents(path), str(path))
+    return examine(contents(path), str(path))
 
 
 def examine(text: str | bytes, name: str) -> Reading:
     """As `parse`, with the warnings and the places."""
+    seen = inspect(text, name)
+    kept, _ = rules.apart(seen.cluster, seen.found)
+    if errors := [found for found in kept if found.severity == "error"]:
+        raise group(errors, name, seen.left_out)
+    assert seen.cluster is not None and seen.text is not None
+    return Reading(seen.cluster, tuple(kept), seen.text)
+
+
+def inspect(raw: str | bytes, name: str) -> Inspection:
+    """Everything that is wrong or doubtful in the text, raising nothing."""
     try:
-        origin = source(text, name)
+        origin = source(raw, name)
     except SpecError as error:
-        raise _group([error], name) from None
+        return Inspection(name, (error,))
     document = compose(origin)
     cluster, problems, left_out = _judge(document)
     problems += [*document.problems, *_new_leaks(origin, problems)]
-    if errors := [p for p in problems if p.severity == "error"]:
-        raise _group(_worded(errors, origin), name, left_out)
-    assert cluster is not None and document.root is not None
-    return Reading(cluster, tuple(_worded(problems, origin)), origin, document.root)
+    text = Text(origin, document.root) if document.root else None
+    return Inspection(name, tuple(worded(problems, origin)), left_out, cluster, text)
 
 
-def _contents(path: Path) -> bytes:
-    hint = "`pdctl init` writes a starter file"
+def contents(path: Path) -> bytes:
+    """The bytes of the file, one more than is allowed at most. Raises SpecError when there are none."""
     try:
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise SpecError("does not exist", where=str(path), hint=hint) from None
+        raise _unreadable(path, "does not exist") from None
     except IsADirectoryError:
-        raise SpecError("is a directory, not a file", where=str(path), hint=hint) from None
+        raise _unreadable(path, "is a directory, not a file") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or str(error)
-        raise SpecError(f"cannot be read: {reason}", where=str(path), hint=hint) from None
+        raise _unreadable(path, f"cannot be read: {reason}") from None
+
+
+def group(errors: Sequence[SpecError], name: str, left_out: int = 0) -> ErrorGroup:
+    """The errors of one file as one."""
+    total, first = len(errors) + left_out, errors[:MOST_SHOWN]
+    more = f", the first {len(first)} are shown" if total > len(first) else ""
+    return ErrorGroup(f"{total} error{'s' if total > 1 else ''} in {name}{more}", first)
+
+
+def worded(problems: list[Problem], origin: Source) -> list[SpecError]:
+    """In the order of the file."""
+    return [
+        SpecError(
+            p.message,
+            where=origin.place(p.offset, written(p.path)),
+            hint=p.hint,
+            rule=p.rule,
+            severity=TABLE[p.rule].severity,
+        )
+        for p in sorted(problems, key=lambda p: p.offset)
+    ]
+
+
+def _unreadable(path: Path, why: str) -> SpecError:
+    return SpecError(why, where=Place(str(path)), hint=UNREADABLE_HINT, rule="FILE001")
 
 
 def _judge(document: Document) -> tuple[Cluster | None, list[Problem], int]:
@@ -101,26 +161,12 @@ def _judge(document: Document) -> tuple[Cluster | None, list[Problem], int]:
 def _no_mapping(document: Document) -> list[Problem]:
     if document.problems:  # broken YAML says it all
         return []
-    hint = "it begins like `cluster: chat`; `pdctl init` writes a starter file"
+    hint = f"it begins like `cluster: chat`; {UNREADABLE_HINT}"
     if document.root is None or document.root.value is None:
-        return [Problem(0, (), "is empty", hint)]
-    return [Problem(document.root.offset, (), "must be a mapping of keys to values", hint)]
+        return [Problem("SYNTAX015", 0, (), "is empty", hint)]
+    return [Problem("SYNTAX015", document.root.offset, (), "must be a mapping of keys to values", hint)]
 
 
 def _new_leaks(origin: Source, problems: list[Problem]) -> list[Problem]:
     told = {p.offset for p in problems if p.path[:1] == ("secrets",)}
     return [leak for leak in leaks(origin) if leak.offset not in told]
-
-
-def _group(errors: list[SpecError], name: str, left_out: int = 0) -> ErrorGroup:
-    total, first = len(errors) + left_out, errors[:MOST_SHOWN]
-    more = f", the first {len(first)} are shown" if total > len(first) else ""
-    return ErrorGroup(f"{total} error{'s' if total > 1 else ''} in {name}{more}", first)
-
-
-def _worded(problems: list[Problem], origin: Source) -> list[SpecError]:
-    """In the order of the file."""
-    return [
-        SpecError(p.message, where=origin.where(p.offset, written(p.path)), hint=p.hint)
-        for p in sorted(problems, key=lambda p: p.offset)
-    ]

@@ -39,7 +39,7 @@ def place(root: Node, finding: Finding) -> Problem:
     """Where in the text a finding is."""
     found = find(root, finding.path)
     offset = found.key_offset if finding.on_key else found.node.offset
-    return Problem(offset, found.path, finding.message, finding.hint, finding.severity)
+    return Problem(finding.rule, offset, found.path, finding.message, finding.hint)
 
 
 def plain(node: Node) -> Any:

@@ -34,6 +34,7 @@ def leaks(source: Source) -> Iterator[Problem]:
     for issuer, beginning, rest in TOKENS:
         for match in re.finditer(rf"\b{beginning}{rest}", source.text):
             yield Problem(
+                "SECRET001",
                 match.start(),
                 (),
                 f"this looks like a token of {issuer}; secrets never stand in this file",

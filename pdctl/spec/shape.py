@@ -35,6 +35,12 @@ SHORT_FORMS = {
     "Engine": "a name or a mapping",
     "Place": "a host name or a mapping",
 }
+RULES = {
+    "TYPE005": ("literal_error",),
+    "TYPE006": ("greater_than_equal", "less_than_equal", "greater_than"),
+    "TYPE007": ("value_error",),
+    "TYPE008": ("too_long", "string_too_long", "too_short", "string_too_short"),
+}
 LIMITS = {"greater_than_equal": "at least", "less_than_equal": "at most", "greater_than": "more than"}
 # YAML 1.1 took these for true and false.
 OLD_BOOLS = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
@@ -81,29 +87,41 @@ def _finding(kind: str, loc: Path, ctx: Mapping[str, Any], root: Node) -> Findin
     if loc[:1] == ("secrets",):
         return _secret(found.path)
     message, hint = _wrong(kind, ctx, found, loc)
-    return Finding(found.path, message, hint)
+    return Finding(_rule(kind, found.node), found.path, message, hint)
+
+
+def _rule(kind: str, node: Node) -> str:
+    """Which rule a complaint of pydantic's about a value stands for."""
+    if kind == "string_type" and isinstance(node.value, bool | int | float):
+        return "TYPE002"
+    if kind in KINDS:
+        return "TYPE001"
+    return next((rule for rule, kinds in RULES.items() if kind in kinds), "TYPE001")
 
 
 def _bad_key(path: Path, ctx: Mapping[str, Any]) -> Finding:
     return Finding(
-        path[:-1], f"{shown(str(path[-1]))} {ctx.get('error', 'is not allowed as a key')}", on_key=True
+        "TYPE009",
+        path[:-1],
+        f"{shown(str(path[-1]))} {ctx.get('error', 'is not allowed as a key')}",
+        on_key=True,
     )
 
 
 def _missing(loc: Path) -> Finding:
     section = section_at(loc[:-1])
     info = section.model_fields.get(str(loc[-1])) if section else None
-    return Finding(loc[:-1], f"`{loc[-1]}` is missing", info.description if info else None)
+    return Finding("TYPE003", loc[:-1], f"`{loc[-1]}` is missing", info.description if info else None)
 
 
 def _unknown(loc: Path) -> Finding:
     key, section = str(loc[-1]), section_at(loc[:-1])
     allowed = list(section.model_fields) if section else []
     if loc[:1] == ("secrets",):  # the key may be the secret
-        return Finding(loc[:2], "unknown key", f"allowed: {', '.join(allowed)}")
+        return Finding("TYPE004", loc[:2], "unknown key", f"allowed: {', '.join(allowed)}")
     odd = next((f" (with U+{ord(c):04X})" for c in key if not c.isascii()), "")
     hint = f"{_guess(key, allowed)}allowed: {', '.join(allowed)}"
-    return Finding(loc, f"unknown key {shown(key)}{odd}", hint, on_key=True)
+    return Finding("TYPE004", loc, f"unknown key {shown(key)}{odd}", hint, on_key=True)
 
 
 def _guess(key: str, allowed: list[str]) -> str:
@@ -123,9 +141,12 @@ def _secret(path: Path) -> Finding:
     advice = f"write `{name}: {{from_env: VARIABLE}}` or `{name}: {{from_file: PATH}}`"
     if len(path) > 2:
         return Finding(
-            path, f"is not a valid {'name of a variable' if path[2] == 'from_env' else 'file'}", advice
+            "SECRET004",
+            path,
+            f"is not a valid {'name of a variable' if path[2] == 'from_env' else 'file'}",
+            advice,
         )
-    return Finding(path, "a secret never stands in this file, only where to find it", advice)
+    return Finding("SECRET004", path, "a secret never stands in this file, only where to find it", advice)
 
 
 def _wrong(kind: str, ctx: Mapping[str, Any], found: Found, loc: Path) -> tuple[str, str | None]:

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 
-from pdctl.errors import SpecError
+from pdctl.errors import Place, SpecError
 
 MAX_BYTES = 1 << 20  # a file for 1,000 hosts is about 60 KiB
 BOMS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
@@ -34,11 +34,10 @@ class Source:
     def line(self, offset: int) -> int:
         return bisect_right(self._starts, offset)
 
-    def where(self, offset: int, path: str = "") -> str:
+    def place(self, offset: int, path: str = "") -> Place:
         """`cluster.yaml:12:5: serving.decoders`, counted from 1."""
         line = self.line(offset)
-        place = f"{self.name}:{line}:{offset - self._starts[line - 1] + 1}"
-        return f"{place}: {path}" if path else place
+        return Place(self.name, line, offset - self._starts[line - 1] + 1, path)
 
 
 def source(raw: str | bytes, name: str) -> Source:
@@ -46,16 +45,18 @@ def source(raw: str | bytes, name: str) -> Source:
     if len(raw) > MAX_BYTES:
         raise SpecError(
             f"is larger than {MAX_BYTES >> 20} MiB",
-            where=name,
+            where=Place(name),
             hint="a spec has some lines per host; was another file named by mistake?",
+            rule="SYNTAX004",
         )
     text = _decode(raw, name) if isinstance(raw, bytes) else raw
     found = Source(name, text.removeprefix("\ufeff"))
     if bad := re.search(UNPRINTABLE, found.text):
         raise SpecError(
             f"contains the character U+{ord(bad[0]):04X}, which cannot stand here",
-            where=found.where(bad.start()),
+            where=found.place(bad.start()),
             hint="remove it, or write it as an escape inside double quotes",
+            rule="SYNTAX003",
         )
     return found
 
@@ -63,13 +64,14 @@ def source(raw: str | bytes, name: str) -> Source:
 def _decode(raw: bytes, name: str) -> str:
     hint = "save it as UTF-8"
     if encoding := BOMS.get(raw[:2]):
-        raise SpecError(f"is {encoding} text", where=name, hint=hint)
+        raise SpecError(f"is {encoding} text", where=Place(name), hint=hint, rule="SYNTAX002")
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         before = Source(name, raw[: error.start].decode("utf-8"))
         raise SpecError(
             f"is not UTF-8 text: byte 0x{raw[error.start]:02x}",
-            where=before.where(len(before.text)),
+            where=before.place(len(before.text)),
             hint=hint,
+            rule="SYNTAX002",
         ) from None

@@ -13,8 +13,9 @@ from pdctl.spec.source import Source
 class MalformedError(Exception):
     """The text cannot be read further."""
 
-    def __init__(self, offset: int, message: str, hint: str | None = None) -> None:
+    def __init__(self, rule: str, offset: int, message: str, hint: str | None = None) -> None:
         super().__init__(message)
+        self.rule = rule
         self.offset = offset
         self.message = message
         self.hint = hint
@@ -27,12 +28,15 @@ class Complaint(NamedTuple):
     message: str
     hint: str | None = None
     start: bool = False
+    rule: str = "SYNTAX001"
 
 
 INDENT = "check the indentation of this line and the one above"
 # ruamel.yaml 0.18 and 0.19, scanner.py and parser.py; the first match counts.
 COMPLAINTS = (
-    Complaint("found character '\\t'", "a tab is used as indentation", "indent with spaces"),
+    Complaint(
+        "found character '\\t'", "a tab is used as indentation", "indent with spaces", rule="SYNTAX014"
+    ),
     Complaint(
         "cannot start any token", "a value cannot begin with this character", "put the value in quotes"
     ),
@@ -67,20 +71,28 @@ COMPLAINTS = (
     ),
     Complaint("expected <block end>", "the line does not fit the lines above", INDENT),
     Complaint(
-        "scanning an alias", "`*` must be followed by the name of an anchor", "quote the value if it is text"
+        "scanning an alias",
+        "`*` must be followed by the name of an anchor",
+        "quote the value if it is text",
+        rule="SYNTAX011",
     ),
-    Complaint("scanning an anchor", "`&` must be followed by a name", "quote the value if it is text"),
-    Complaint("a tag", "tags (`!...`) are not used here", "quote the value if it is text"),
-    Complaint("a directive", "lines that begin with `%` are not used here", "remove it"),
+    Complaint(
+        "scanning an anchor",
+        "`&` must be followed by a name",
+        "quote the value if it is text",
+        rule="SYNTAX011",
+    ),
+    Complaint("a tag", "tags (`!...`) are not used here", "quote the value if it is text", rule="SYNTAX008"),
+    Complaint("a directive", "lines that begin with `%` are not used here", "remove it", rule="SYNTAX013"),
 )
 
 
 def words(error: YAMLError, source: Source) -> Problem:
     """The parser's error in the user's words."""
     if not isinstance(error, MarkedYAMLError):
-        return Problem(0, (), "is not valid YAML")
+        return Problem("SYNTAX001", 0, (), "is not valid YAML")
     text = f"{error.problem} {error.context}"
     said = next((c for c in COMPLAINTS if c.phrase in text), Complaint("", "is not valid YAML here"))
     mark = (error.context_mark if said.start else error.problem_mark) or error.problem_mark
     offset = min(mark.index, len(source.text)) if mark else 0
-    return Problem(offset, (), said.message, said.hint)
+    return Problem(said.rule, offset, (), said.message, said.hint)

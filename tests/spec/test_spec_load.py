@@ -53,12 +53,21 @@ def test_line_ends_and_a_byte_order_mark_make_no_difference(end: str, mark: byte
 @pytest.mark.parametrize(
     ("raw", "told"),
     [
-        (b"cluster: chat\nmodel: {id: caf\xe9}\n", "c.yaml:2:16: is not UTF-8 text: byte 0xe9"),
-        ("cluster: chat".encode("utf-16"), "c.yaml: is UTF-16 text"),
-        (b"cluster: chat\nmodel: \0", "c.yaml:2:8: contains the character U+0000, which cannot stand here"),
-        (b"cluster: \x1b[31m", "c.yaml:1:10: contains the character U+001B, which cannot stand here"),
-        ("cluster: \ud800", "c.yaml:1:10: contains the character U+D800, which cannot stand here"),
-        (b"#" * (MAX_BYTES + 1), "c.yaml: is larger than 1 MiB"),
+        (b"cluster: chat\nmodel: {id: caf\xe9}\n", "c.yaml:2:16: is not UTF-8 text: byte 0xe9 [SYNTAX002]"),
+        ("cluster: chat".encode("utf-16"), "c.yaml: is UTF-16 text [SYNTAX002]"),
+        (
+            b"cluster: chat\nmodel: \0",
+            "c.yaml:2:8: contains the character U+0000, which cannot stand here [SYNTAX003]",
+        ),
+        (
+            b"cluster: \x1b[31m",
+            "c.yaml:1:10: contains the character U+001B, which cannot stand here [SYNTAX003]",
+        ),
+        (
+            "cluster: \ud800",
+            "c.yaml:1:10: contains the character U+D800, which cannot stand here [SYNTAX003]",
+        ),
+        (b"#" * (MAX_BYTES + 1), "c.yaml: is larger than 1 MiB [SYNTAX004]"),
     ],
     ids=["latin1", "utf-16", "nul", "escape", "surrogate", "too large"],
 )
@@ -75,7 +84,7 @@ def test_a_file_that_cannot_be_read_points_to_init(tmp_path: Path) -> None:
     ):
         with pytest.raises(SpecError) as caught:
             load(path)
-        assert str(caught.value) == f"{path}: {told}"
+        assert str(caught.value) == f"{path}: {told} [FILE001]"
         assert caught.value.hint == "`pdctl init` writes a starter file"
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from pdctl.errors import SpecError
 from pdctl.spec.finding import Finding
 from pdctl.spec.model import Cluster
 from pdctl.spec.rules import arguments, effect, engine, environment, hosts, layout, match, pins, secret
@@ -48,3 +49,7 @@ def findings(cluster: Cluster, broken: frozenset[str] = frozenset()) -> Iterator
     for rule in RULES:
         if not rule.reads & broken:
             yield from rule.check(cluster)
+
+
+def apart(suppress: object, found: Iterable[SpecError]) -> tuple[list[SpecError], list[SpecError]]:
+    return list(found), []

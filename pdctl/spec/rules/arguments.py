@@ -53,6 +53,7 @@ def decoders_keep_no_prefixes(cluster: Cluster) -> Iterator[Finding]:
     for i, word in enumerate(serving.decoders.extra_args):
         if word.replace("_", "-").startswith(PREFIX_CACHING):
             yield Finding(
+                "ARG003",
                 ("serving", "decoders", "extra_args", i),
                 "with the lmcache connector decoders run without prefix caching",
                 "remove it: transferred chunks would never leave the decoder's buffer",
@@ -64,7 +65,7 @@ def pdctls_flags_are_left_alone(cluster: Cluster) -> Iterator[Finding]:
         for i, word in enumerate(pool.extra_args):
             flag = owned(word)
             if flag is not None:
-                yield Finding((*path, "extra_args", i), f"`{flag}` is set by pdctl", OWNED[flag])
+                yield Finding("ARG001", (*path, "extra_args", i), f"`{flag}` is set by pdctl", OWNED[flag])
 
 
 def each_word_stands_alone(cluster: Cluster) -> Iterator[Finding]:
@@ -74,6 +75,7 @@ def each_word_stands_alone(cluster: Cluster) -> Iterator[Finding]:
             name = word.split("=")[0]
             if name.startswith("-") and len(name.split()) > 1:
                 yield Finding(
+                    "ARG002",
                     (*path, "extra_args", i),
                     "a flag and its value stand in one word",
                     'write them as two entries, as in ["--seed", "1"], or join them by `=`',

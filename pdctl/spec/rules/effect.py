@@ -22,6 +22,7 @@ def placement_stands_alone(cluster: Cluster) -> Iterator[Finding]:
         for key in ("hosts", "labels"):
             if pool.placement is not None and getattr(pool, key):
                 yield Finding(
+                    "USE001",
                     (*path, key),
                     "has no effect beside `placement`, which names a host for each instance",
                     f"remove `{key}`, or remove `placement`",
@@ -38,6 +39,7 @@ def pinned_ports_are_opened(cluster: Cluster) -> Iterator[Finding]:
                 if getattr(place.ports, name) is None or (connector == needed and path[-1] in openers):
                     continue
                 yield Finding(
+                    "USE002",
                     (*path, "placement", i, "ports", name),
                     f"only {' and '.join(sorted(openers))} with the {needed} connector open `{name}` ports",
                     f"remove `{name}`",
@@ -55,6 +57,7 @@ def each_prompt_fits_one_step(cluster: Cluster) -> Iterator[Finding]:
     budget = pool.max_num_batched_tokens
     if pool.tensor_parallel > 1 and budget is not None and budget < longest:
         yield Finding(
+            "KV003",
             ("serving", "prefillers", "max_num_batched_tokens"),
             f"prefillers with tensor_parallel {pool.tensor_parallel} and lmcache take a prompt in one step,"
             f" so it must be at least the {longest} tokens of max_model_len, not {budget}",
@@ -74,4 +77,4 @@ def transfer_settings_have_a_transfer(cluster: Cluster) -> Iterator[Finding]:
 
 
 def _unused(path: tuple[str, ...], where: str) -> Finding:
-    return Finding(path, f"has no effect with {where}", "remove it", "warning", on_key=True)
+    return Finding("USE003", path, f"has no effect with {where}", "remove it", on_key=True)

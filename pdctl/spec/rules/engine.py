@@ -17,6 +17,7 @@ def the_cpu_engine_is_small(cluster: Cluster) -> Iterator[Finding]:
     for path, pool in pools(cluster):
         if pool.tensor_parallel != 1:
             yield Finding(
+                "ENGINE001",
                 (*path, "tensor_parallel"),
                 f"the CPU engine runs with tensor_parallel 1, not {pool.tensor_parallel}",
                 "set it to 1, or `engine.device: cuda`",
@@ -24,6 +25,7 @@ def the_cpu_engine_is_small(cluster: Cluster) -> Iterator[Finding]:
         for i, place in enumerate(pool.placement or ()):
             if place.gpus:
                 yield Finding(
+                    "ENGINE002",
                     (*path, "placement", i, "gpus"),
                     "the CPU engine uses no GPUs",
                     "remove `gpus`, or set `engine.device: cuda`",
@@ -37,6 +39,7 @@ def the_cpu_engine_has_one_system(cluster: Cluster) -> Iterator[Finding]:
     for i, host in enumerate(cluster.hosts):
         if host.os not in (None, CPU_ENGINE_SYSTEM):
             yield Finding(
+                "ENGINE003",
                 ("hosts", i, "os"),
                 f"the CPU engine (`engine.device: cpu`) needs Python {SYSTEM_PYTHON[CPU_ENGINE_SYSTEM]} of"
                 f" {CPU_ENGINE_SYSTEM}, and {host.os} has {SYSTEM_PYTHON[host.os]}",
@@ -47,6 +50,7 @@ def the_cpu_engine_has_one_system(cluster: Cluster) -> Iterator[Finding]:
 def the_tiny_model_stays_off_gpus(cluster: Cluster) -> Iterator[Finding]:
     if cluster.model.id == TINY and cluster.engine.kind == "vllm" and cluster.engine.device == "cuda":
         yield Finding(
+            "MODEL001",
             ("model", "id"),
             f"`{TINY}` has random weights and is made for the CPU engine and the simulator",
             "name a real model, or set `engine.device: cpu`",
@@ -56,9 +60,9 @@ def the_tiny_model_stays_off_gpus(cluster: Cluster) -> Iterator[Finding]:
 def timing_is_the_simulators(cluster: Cluster) -> Iterator[Finding]:
     if cluster.engine.kind != "simulator" and "simulator" in cluster.engine.model_fields_set:
         yield Finding(
+            "USE004",
             ("engine", "simulator"),
             f"has no effect with engine `{cluster.engine.kind}`",
             "remove it, or set `kind: simulator`",
-            "warning",
             on_key=True,
         )

@@ -40,7 +40,7 @@ def pdctls_variables_are_left_alone(cluster: Cluster) -> Iterator[Finding]:
         if name == SEED and path[0] == "secrets":
             use = "use `serving.lmcache.hash_seed`"
         if use is not None:
-            yield Finding(path, f"`{name}` is pdctl's own", use, on_key=True)
+            yield Finding("ENV001", path, f"`{name}` is pdctl's own", use, on_key=True)
 
 
 def the_hash_seed_is_one(cluster: Cluster) -> Iterator[Finding]:
@@ -50,6 +50,7 @@ def the_hash_seed_is_one(cluster: Cluster) -> Iterator[Finding]:
         own = pool.env.get(SEED, seed)
         if own != seed:
             yield Finding(
+                "MATCH006",
                 (*path, "env", SEED),
                 f"{shown(own)} differs from `serving.lmcache.hash_seed`: {seed} on every instance",
                 "set `serving.lmcache.hash_seed` and remove this",
@@ -61,8 +62,8 @@ def caches_are_not_doubled(cluster: Cluster) -> Iterator[Finding]:
         home = pool.env.get("HF_HOME", "")
         if home.rstrip("/").endswith("/hub"):
             yield Finding(
+                "ENV002",
                 (*path, "env", "HF_HOME"),
                 "ends in `/hub`; Hugging Face appends `hub` itself",
                 "name the folder above it",
-                "warning",
             )

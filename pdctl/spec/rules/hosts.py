@@ -16,6 +16,7 @@ def names_are_unique(cluster: Cluster) -> Iterator[Finding]:
     for i, host in enumerate(cluster.hosts):
         if first.setdefault(host.name, i) != i:
             yield Finding(
+                "HOST001",
                 ("hosts", i, "name"),
                 f"`{host.name}` is already the name of hosts[{first[host.name]}]",
                 "give each host its own name",
@@ -29,6 +30,7 @@ def addresses_are_unique(cluster: Cluster) -> Iterator[Finding]:
         owner = first.setdefault(_normal(address), i)
         if owner != i and cluster.hosts[owner].name != cluster.hosts[i].name:
             yield Finding(
+                "HOST002",
                 path,
                 f"`{address}` is already the address of host `{cluster.hosts[owner].name}`",
                 "each host is one machine; list it once",
@@ -39,6 +41,7 @@ def names_that_are_addresses_are_legal(cluster: Cluster) -> Iterator[Finding]:
     for i, host in enumerate(cluster.hosts):
         if host.address is None and "_" in host.name:
             yield Finding(
+                "HOST003",
                 ("hosts", i, "name"),
                 f"`{host.name}` has no `address`, so its name stands in URLs, where `_` is not allowed",
                 "add `address:` with an IP address, or use hyphens",
@@ -52,6 +55,7 @@ def addresses_reach_other_hosts(cluster: Cluster) -> Iterator[Finding]:
     for path, i, address in _addresses(cluster):
         if _is_loopback(address):
             yield Finding(
+                "HOST004",
                 path,
                 f"`{address}` means another machine on each host, and this cluster has {len(cluster.hosts)}",
                 f"give `{cluster.hosts[i].name}` an address that the other hosts reach it at",
@@ -70,6 +74,7 @@ def only_one_host_is_local(cluster: Cluster) -> Iterator[Finding]:
 
 def _local(path: Path, cluster: Cluster) -> Finding:
     return Finding(
+        "HOST005",
         path,
         f"`local` reaches this machine only, and the cluster has {len(cluster.hosts)} hosts",
         "use `connection: ssh` for clusters of more than one host",

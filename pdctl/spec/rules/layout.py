@@ -19,16 +19,18 @@ def the_mode_has_its_pools(cluster: Cluster) -> Iterator[Finding]:
         name = path[-1]
         if name not in needed:
             yield Finding(
+                "ROLE002",
                 path,
                 f"mode `{mode}` has no `{name}`",
                 f"remove them, or set `mode: {'aggregated' if mode == 'disaggregated' else 'disaggregated'}`",
                 on_key=True,
             )
         elif pool.count == 0:
-            yield Finding((*path, "count"), f"mode `{mode}` needs at least one of `{name}`, not 0")
+            yield Finding("ROLE003", (*path, "count"), f"mode `{mode}` needs at least one of `{name}`, not 0")
     for name in needed:
         if getattr(cluster.serving, name) is None:
             yield Finding(
+                "ROLE001",
                 ("serving",),
                 f"mode `{mode}` needs `{name}`",
                 f"add `{name}: {{count: 1, tensor_parallel: 1}}`",
@@ -39,7 +41,7 @@ def hosts_are_known(cluster: Cluster) -> Iterator[Finding]:
     known = {host.name for host in cluster.hosts}
     for path, name in _named(cluster):
         if name not in known:
-            yield Finding(path, f"no host is named `{name}`", guess(name, known))
+            yield Finding("PLACE001", path, f"no host is named `{name}`", guess(name, known))
 
 
 def labels_leave_a_host(cluster: Cluster) -> Iterator[Finding]:
@@ -50,7 +52,10 @@ def labels_leave_a_host(cluster: Cluster) -> Iterator[Finding]:
         if asked and not any(pool.labels.items() <= host.labels.items() for host in asked):
             words = ", ".join(f"{key}: {value}" for key, value in pool.labels.items())
             yield Finding(
-                (*path, "labels"), f"no host carries the labels `{words}`", "label hosts under `hosts`"
+                "PLACE002",
+                (*path, "labels"),
+                f"no host carries the labels `{words}`",
+                "label hosts under `hosts`",
             )
 
 
@@ -58,6 +63,7 @@ def placement_fits_count(cluster: Cluster) -> Iterator[Finding]:
     for path, pool in pools(cluster):
         if pool.placement is not None and len(pool.placement) != pool.count:
             yield Finding(
+                "PLACE003",
                 (*path, "placement"),
                 f"places {len(pool.placement)} instances, and `count` is {pool.count}",
                 "give one entry for each instance, or leave `count` out",
@@ -79,17 +85,24 @@ def _gpus(path: Path, gpus: list[int], tensor_parallel: int, host: Host | None) 
     if len(gpus) != tensor_parallel:
         few = f"{len(gpus)} GPU{'s' if len(gpus) != 1 else ''}"
         yield Finding(
-            path, f"lists {few}, and `tensor_parallel` is {tensor_parallel}", "list one index for each rank"
+            "GPU001",
+            path,
+            f"lists {few}, and `tensor_parallel` is {tensor_parallel}",
+            "list one index for each rank",
         )
     if host is not None and host.gpus.count == 0:
-        yield Finding(path, f"host `{host.name}` has no GPUs", f"give `{host.name}` its `gpus` under `hosts`")
+        yield Finding(
+            "GPU002", path, f"host `{host.name}` has no GPUs", f"give `{host.name}` its `gpus` under `hosts`"
+        )
         return
     for k, gpu in enumerate(gpus):
         if gpu in gpus[:k]:
-            yield Finding((*path, k), f"GPU {gpu} is listed twice", "each rank needs a GPU of its own")
+            yield Finding(
+                "GPU003", (*path, k), f"GPU {gpu} is listed twice", "each rank needs a GPU of its own"
+            )
         elif host is not None and gpu >= host.gpus.count:
             last = host.gpus.count - 1
-            yield Finding((*path, k), f"host `{host.name}` has no GPU {gpu}, only 0 to {last}")
+            yield Finding("GPU004", (*path, k), f"host `{host.name}` has no GPU {gpu}, only 0 to {last}")
 
 
 def _named(cluster: Cluster) -> Iterator[tuple[Path, str]]:

@@ -20,29 +20,35 @@ def tensor_parallel_fits(cluster: Cluster) -> Iterator[Finding]:
         return
     p, d = serving.prefillers.tensor_parallel, serving.decoders.tensor_parallel
     if why := _lmcache(p, d) if serving.connector == "lmcache" else _nixl(p, d, _vllm(cluster)):
-        message, hint = why
+        rule, message, hint = why
         yield Finding(
+            rule,
             ("serving", "decoders", "tensor_parallel"),
             f"decoders have tensor_parallel {d} and prefillers {p}; {message}",
             hint,
         )
 
 
-def _lmcache(p: int, d: int) -> tuple[str, str] | None:
+def _lmcache(p: int, d: int) -> tuple[str, str, str] | None:
     # The cache key holds the number of ranks (LMCache cache_engine.py), so other chunks are never found.
     if p == d:
         return None
-    return "with the lmcache connector they must be equal", "make them equal, or use `connector: nixl`"
+    return (
+        "MATCH001",
+        "with the lmcache connector they must be equal",
+        "make them equal, or use `connector: nixl`",
+    )
 
 
-def _nixl(p: int, d: int, vllm: str) -> tuple[str, str] | None:
+def _nixl(p: int, d: int, vllm: str) -> tuple[str, str, str] | None:
     if d % p == 0:
         return None
     if p % d:
-        return "one must be a multiple of the other", "make them equal"
+        return "MATCH002", "one must be a multiple of the other", "make them equal"
     if at_least(vllm, LARGER_PREFILLERS):
         return None
     return (
+        "MATCH003",
         f"vLLM {vllm} is not known to read from more prefiller ranks than a decoder has",
         f"make them equal, or tensor_parallel of decoders a multiple; known to work from {LARGER_PREFILLERS}",
     )

@@ -14,7 +14,7 @@ from pdctl.spec.rules.rule import guess
 def the_base_is_shipped(cluster: Cluster) -> Iterator[Finding]:
     base = cluster.stack.base
     if base is not None and base not in STACKS:
-        yield Finding(("stack", "base"), f"no shipped stack is named `{base}`", guess(base, STACKS))
+        yield Finding("PIN001", ("stack", "base"), f"no shipped stack is named `{base}`", guess(base, STACKS))
 
 
 def the_cpu_engine_has_one_set(cluster: Cluster) -> Iterator[Finding]:
@@ -24,6 +24,7 @@ def the_cpu_engine_has_one_set(cluster: Cluster) -> Iterator[Finding]:
     locked = DEFAULT_PINS[("vllm", "cpu")]
     if cluster.stack.base is not None:
         yield Finding(
+            "PIN002",
             ("stack", "base"),
             f"the stack `{cluster.stack.base}` is for GPUs; the CPU engine has one locked set",
             "remove it",
@@ -32,6 +33,7 @@ def the_cpu_engine_has_one_set(cluster: Cluster) -> Iterator[Finding]:
         asked = getattr(cluster.stack, name)
         if asked not in (None, version):
             yield Finding(
+                "PIN003",
                 ("stack", name),
                 f"the CPU engine is locked to {name} {version}, not {asked}",
                 "remove the pin",

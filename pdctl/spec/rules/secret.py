@@ -20,6 +20,7 @@ def each_has_one_source(cluster: Cluster) -> Iterator[Finding]:
         given = [s for s in (secret.from_env, secret.from_file) if s is not None]
         if len(given) != 1:
             yield Finding(
+                "SECRET002",
                 ("secrets", name),
                 "needs exactly one of `from_env` and `from_file`" + (", not both" if given else ""),
                 f"write `{name}: {{from_env: VARIABLE}}` or `{name}: {{from_file: PATH}}`",
@@ -29,11 +30,15 @@ def each_has_one_source(cluster: Cluster) -> Iterator[Finding]:
 def values_stay_out(cluster: Cluster) -> Iterator[Finding]:
     for path, pool in pools(cluster):
         for name, value in pool.env.items():
-            if (SECRET_NAME.search(name) and value) or _is_token(value):
-                yield Finding((*path, "env", name), "a secret never stands in this file", HINT)
+            if _is_token(value):
+                yield Finding("SECRET001", (*path, "env", name), "a secret never stands in this file", HINT)
+            elif SECRET_NAME.search(name) and value:
+                yield Finding("SECRET005", (*path, "env", name), "a secret never stands in this file", HINT)
         for i, word in enumerate(pool.extra_args):
             if _is_token(word.rpartition("=")[2]):
-                yield Finding((*path, "extra_args", i), "a secret never stands in this file", HINT)
+                yield Finding(
+                    "SECRET005", (*path, "extra_args", i), "a secret never stands in this file", HINT
+                )
 
 
 def names_are_given_once(cluster: Cluster) -> Iterator[Finding]:
@@ -41,7 +46,11 @@ def names_are_given_once(cluster: Cluster) -> Iterator[Finding]:
         for name in pool.env:
             if name in cluster.secrets:
                 yield Finding(
-                    (*path, "env", name), f"`{name}` is also under `secrets`", "keep one of them", on_key=True
+                    "SECRET003",
+                    (*path, "env", name),
+                    f"`{name}` is also under `secrets`",
+                    "keep one of them",
+                    on_key=True,
                 )
 
 
