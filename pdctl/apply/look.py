@@ -12,6 +12,7 @@ from pdctl.errors import ErrorGroup, PdctlError
 from pdctl.hosts.observation import Observation
 from pdctl.hosts.probe import Progress, probe
 from pdctl.hosts.secrets import secrets_digest
+from pdctl.hosts.timing import laps
 from pdctl.plan import Owed, Plan, make_plan
 from pdctl.state import Key, State
 from pdctl.topology.model import Topology
@@ -43,12 +44,16 @@ def look(topology: Topology, folder: Path, progress: Progress | None = None) -> 
 
 def wish(topology: Topology, folder: Path) -> State:
     """The desired state, with the digest of secrets that only the controller can read."""
-    return desire(topology, secrets_digest(topology.spec, folder))
+    with laps("desire"):
+        return desire(topology, secrets_digest(topology.spec, folder))
 
 
 def look_for(topology: Topology, folder: Path, desired: State, progress: Progress | None = None) -> Look:
     """The same for another wish, such as nothing at all (destroy)."""
-    return judge(topology, folder, desired, probe(topology.spec, desired, folder, progress=progress))
+    with laps("probe"):
+        seen = probe(topology.spec, desired, folder, progress=progress)
+    with laps("plan"):
+        return judge(topology, folder, desired, seen)
 
 
 def judge(topology: Topology, folder: Path, desired: State, seen: Observation) -> Look:

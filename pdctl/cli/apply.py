@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pdctl.cli.finish import timed
 from pdctl.cli.load import folder_of, load_topology, warn
-from pdctl.cli.options import CLUSTER, BundleDir, Json, Spec, Yes
+from pdctl.cli.options import CLUSTER, BundleDir, Json, Spec, Timing, Yes
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,6 +28,7 @@ def apply(
     yes: Yes = False,
     bundle: BundleDir = None,
     verify: Annotated[bool, typer.Option(help="Send a real request through the proxy afterwards.")] = True,
+    timing: Timing = False,
     json: Json = False,
 ) -> None:
     """Bring the hosts to what the spec says; does nothing when they are there."""
@@ -47,7 +49,8 @@ def apply(
         done = {} if seen.plan.empty else _carry_out(seen, bundle, yes, err())
         proof = _prove(seen, err()) if verify and not seen.failures else None
     if json:
-        print_json({"format": "pdctl-apply/1", "plan": document, "did": done, "proof": _document(proof)})
+        carried = {"format": "pdctl-apply/1", "plan": document, "did": done, "proof": _document(proof)}
+        print_json(timed(carried, timing))
     _judge(seen, proof)
 
 
@@ -100,10 +103,12 @@ def _confirm(question: str, yes: bool) -> None:
 
 
 def _prove(seen: Look, console: Console) -> Proof:
+    from pdctl.hosts.timing import laps
     from pdctl.verify import prove
     from pdctl.views.proof import show_proof
 
-    proof = prove(seen.topology, seen.folder, prompts=2, seed=0)
+    with laps("proof"):
+        proof = prove(seen.topology, seen.folder, prompts=2, seed=0)
     show_proof(proof, console, brief=True)
     return proof
 

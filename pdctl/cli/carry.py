@@ -13,6 +13,7 @@ from pdctl.apply.run import Done, raise_for, remove, run
 from pdctl.apply.supply import supply_for
 from pdctl.errors import ApplyError
 from pdctl.hosts.ansible import Event
+from pdctl.hosts.timing import laps
 from pdctl.plan.document import plan_document
 from pdctl.views.progress import Progress
 
@@ -25,14 +26,18 @@ def carry_out(seen: Look, bundle: Path | None, console: Console) -> dict[str, tu
     with Progress(console) as progress:
         supply = _collected(seen, bundle, progress)
         done = run(seen, supply, follow(progress))
-    return _settled(seen, done, look(seen.topology, seen.folder))
+    with laps("second look"):
+        after = look(seen.topology, seen.folder)
+    return _settled(seen, done, after)
 
 
 def take_away(seen: Look, console: Console) -> dict[str, tuple[str, ...]]:
     """The same for destroy."""
     with Progress(console) as progress:
         done = remove(seen, follow(progress))
-    return _settled(seen, done, look_for(seen.topology, seen.folder, {}))
+    with laps("second look"):
+        after = look_for(seen.topology, seen.folder, {})
+    return _settled(seen, done, after)
 
 
 def follow(progress: Progress) -> Callable[[Event], None]:
@@ -62,7 +67,8 @@ def _collected(seen: Look, bundle: Path | None, progress: Progress) -> Supply:
             begun.append(line)
         progress.note(line)
 
-    return supply_for(seen.plan, seen.desired, bundle, on_line)
+    with laps("supply"):
+        return supply_for(seen.plan, seen.desired, bundle, on_line)
 
 
 def _settled(seen: Look, done: Done, after: Look) -> dict[str, tuple[str, ...]]:

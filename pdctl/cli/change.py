@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from pdctl.cli.finish import Finish
+from pdctl.cli.finish import Finish, timed
 from pdctl.cli.load import folder_of, load_topology, warn
-from pdctl.cli.options import CLUSTER, BundleDir, Json, Spec
+from pdctl.cli.options import CLUSTER, BundleDir, Json, Spec, Timing
 
 
 def register(app: typer.Typer) -> None:
@@ -23,6 +23,7 @@ def diff(
         bool, typer.Option("--exit-code", help="End with 2 when something differs, 0 when nothing does.")
     ] = False,
     brief: Annotated[bool, typer.Option("--brief", help="Leave out the text of changed files.")] = False,
+    timing: Timing = False,
     json: Json = False,
 ) -> None:
     """Show what `apply` would change, and what changed outside pdctl."""
@@ -38,7 +39,7 @@ def diff(
     warn(seen.warnings)
     document = plan_document(seen.plan)
     if json:
-        print_json(document)
+        print_json(timed(document, timing))
     else:
         show_plan(document, out(), diffs=not brief)
     if seen.failures:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pdctl.errors import ErrorGroup, SpecError
+from pdctl.hosts.timing import laps
 from pdctl.spec.load import Reading, check
 from pdctl.topology import Topology, resolve
 
@@ -16,11 +17,13 @@ def load_topology(path: Path) -> Topology:
 
     Raises SpecError or ErrorGroup whose `where` is file:line:column and key path.
     """
-    reading = check(path)
+    with laps("load"):
+        reading = check(path)
     for warning in reading.warnings:
         sys.stderr.write(f"warning: {warning}\n" + (f"  hint: {warning.hint}\n" if warning.hint else ""))
     try:
-        return resolve(reading.cluster)
+        with laps("resolve"):
+            return resolve(reading.cluster)
     except ErrorGroup as group:
         raise _located(path, reading, group) from None
 

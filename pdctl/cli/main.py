@@ -69,7 +69,17 @@ def run() -> NoReturn:
         code = _show(PdctlError(error.strerror or str(error), where=error.filename and str(error.filename)))
     except Exception as error:  # noqa: BLE001 -- the last catch: our own bug, shown short
         code = _bug(error)
+    if "--timing" in sys.argv:
+        _show_timing()
     sys.exit(code)
+
+
+def _show_timing() -> None:
+    from pdctl.hosts.timing import laps, timing_document
+    from pdctl.views.console import err
+    from pdctl.views.timing import show_timing
+
+    show_timing(timing_document(laps), err())
 
 
 def _show(error: PdctlError) -> int:

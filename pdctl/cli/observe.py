@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from pdctl.cli.finish import Finish
+from pdctl.cli.finish import Finish, timed
 from pdctl.cli.load import folder_of, load_topology
-from pdctl.cli.options import CLUSTER, Json, Spec
+from pdctl.cli.options import CLUSTER, Json, Spec, Timing
 
 
 def register(app: typer.Typer) -> None:
@@ -86,6 +86,7 @@ def verify(
         Path | None, typer.Option(help="Spec of an undisaggregated cluster whose answers must be equal.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the prompts; default: the time.")] = None,
+    timing: Timing = False,
     json: Json = False,
 ) -> None:
     """Prove that the cluster serves, that KV moves, and that the text is right."""
@@ -93,6 +94,7 @@ def verify(
     other = load_topology(against) if against else None
 
     from pdctl.errors import SpecError, UnhealthyError
+    from pdctl.hosts.timing import laps
     from pdctl.verify import prove
     from pdctl.verify.proof import proof_document
     from pdctl.views.console import out, print_json
@@ -105,9 +107,10 @@ def verify(
             hint="name the spec of an aggregated cluster with the same model",
         )
     chosen = int(time.time()) if seed is None else seed
-    proof = prove(topology, folder_of(path), prompts=prompts, seed=chosen, against=other)
+    with laps("proof"):
+        proof = prove(topology, folder_of(path), prompts=prompts, seed=chosen, against=other)
     if json:
-        print_json(proof_document(proof) | {"seed": chosen})
+        print_json(timed(proof_document(proof) | {"seed": chosen}, timing))
     else:
         show_proof(proof, out())
     if not proof.ok:

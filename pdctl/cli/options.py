@@ -9,6 +9,9 @@ import typer
 
 Spec = Annotated[Path, typer.Argument(help="The spec; default ./cluster.yaml.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+Timing = Annotated[
+    bool, typer.Option("--timing", help="Print on stderr where the time went; with --json also a field.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 BundleDir = Annotated[
     Path | None,

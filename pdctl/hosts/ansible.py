@@ -21,6 +21,7 @@ from pdctl.errors import ApplyError
 from pdctl.hosts.ansible_events import Event, HostResult, advance, event_of
 from pdctl.hosts.ansible_vars import ansible_host_vars, literal
 from pdctl.hosts.control_path import end_masters, fits, private_folder
+from pdctl.hosts.timing import laps
 
 __all__ = ["Event", "HostResult", "Outcome", "ansible_host_vars", "run_playbook"]
 
@@ -74,9 +75,10 @@ def run_playbook(
                 {"event": "warning", "stdout": f"{folder} is too long a name: ssh connections are not shared"}
             )
         try:
-            rc, said = _ansible_runner(
-                playbook, literal(inventory), project, folder, settings, seen, interrupted
-            )
+            with laps("ansible"):
+                rc, said = _ansible_runner(
+                    playbook, literal(inventory), project, folder, settings, seen, interrupted
+                )
         finally:
             end_masters(folder / CONTROL)
     if interrupted.is_set():
@@ -143,6 +145,7 @@ class _Seen:
     def take(self, raw: dict[str, Any]) -> bool:
         """False: ansible-runner need not keep the event on disk."""
         self.pid = raw.get("pid", self.pid)
+        _time(raw.get("event_data") or {})
         if event := event_of(raw):
             if event.kind == "notice":
                 self.notices.append(event.msg)
@@ -152,6 +155,12 @@ class _Seen:
                 )
             self.on_event(event)
         return False
+
+
+def _time(data: Mapping[str, Any]) -> None:
+    """What a host took for a task, as Ansible's own process measured it."""
+    if data.get("host") and data.get("play") and "duration" in data:
+        laps.add(data["play"], data["host"], float(data["duration"]))
 
 
 def _ansible_runner(

@@ -17,6 +17,7 @@ from pdctl.hosts.parallel import on_each
 from pdctl.hosts.probe_source import probe_answer, probe_program
 from pdctl.hosts.reach import Reach, reach
 from pdctl.hosts.session import open_session
+from pdctl.hosts.timing import laps
 from pdctl.spec.model import Cluster
 from pdctl.state import Key, Resource, State, key_of
 from pdctl.state.codec import resource_to_json
@@ -70,7 +71,7 @@ def request(cluster: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def ask(at: Reach, asked: Mapping[str, Any], gateways: Gateways | None, timeout_s: float) -> Answer:
     """One host's answer."""
-    with open_session(at, gateways) as session:
+    with open_session(at, gateways) as session, laps("look", at.name):
         result = session.run(probe_program(asked).encode(), timeout=timeout_s)
     if known := complaint(at, session.user, result):
         raise known

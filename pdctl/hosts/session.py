@@ -9,6 +9,7 @@ from typing import Protocol, Self
 
 from pdctl.hosts.gateways import Gateways
 from pdctl.hosts.reach import PYTHON, Reach
+from pdctl.hosts.timing import laps
 
 PROGRAM = (PYTHON, "-I", "-S", "-")  # Python reading a program from stdin, without the user's site packages
 
@@ -68,6 +69,7 @@ def open_session(reach: Reach, gateways: Gateways | None = None) -> Session:
         from pdctl.hosts.local import LocalSession
 
         return LocalSession(reach)
-    from pdctl.hosts.ssh import SshSession
+    with laps("log in", reach.name):
+        from pdctl.hosts.ssh import SshSession
 
-    return SshSession(reach, gateways)
+        return SshSession(reach, gateways)

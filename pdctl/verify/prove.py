@@ -10,6 +10,7 @@ from typing import Any
 
 from pdctl.errors import UnhealthyError
 from pdctl.hosts.doors import Doors
+from pdctl.hosts.timing import laps
 from pdctl.topology.model import Role, Topology
 from pdctl.verify.doors import ask_all, engine, front, refused
 from pdctl.verify.http import Client, StatusError
@@ -34,14 +35,19 @@ def prove(
     something does not answer, UnreachableError when a host does not.
     """
     with Doors(topology, folder) as doors, _reference(topology, doors, folder, against) as (name, reference):
-        doors.open([topology.proxy.host, *(i.host for i in topology.instances)])
-        door = front(topology, doors)
-        wait_ready(door)
-        versions = _versions(topology, doors)
+        with laps("open ways"):
+            doors.open([topology.proxy.host, *(i.host for i in topology.instances)])
+            door = front(topology, doors)
+        with laps("wait until ready"):
+            wait_ready(door)
+        with laps("ask engines"):
+            versions = _versions(topology, doors)
+            transferred = watch(topology, doors)
         asked = _prompts(topology, prompts, seed)
-        transferred = watch(topology, doors)
-        answers = [_through(door, topology, prompt) for prompt in asked]
-        transfer = transferred([len(prompt) for prompt in asked]) if transferred else None
+        with laps("requests"):
+            answers = [_through(door, topology, prompt) for prompt in asked]
+        with laps("see the KV moved"):
+            transfer = transferred([len(prompt) for prompt in asked]) if transferred else None
         exchanges = tuple(
             Exchange(
                 prompt_tokens=len(prompt),
