@@ -1,0 +1,57 @@
+"""Key -> whose it is: the instance that alone reads it, and the layer of the host it lies in."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+from pdctl.desired.layout import MODELS, UNITS, config_dir, unit_name
+from pdctl.state import Key
+
+# Names of instances, and of the files that only one of them reads.
+INSTANCE = r"proxy|(?:prefiller|decoder|server)-[0-9]+"
+APT_PREFERENCES = "/etc/apt/preferences.d/"
+
+
+class Layer(StrEnum):
+    """What a host holds, from the ground up."""
+
+    BASE = "base"
+    PACKAGES = "packages"
+    RUNTIME = "runtime"
+    MODEL = "model"
+    CONFIG = "config"
+    UNITS = "units"
+
+
+LAYER_OF_KIND = {
+    "user": Layer.BASE,
+    "directory": Layer.BASE,
+    "package": Layer.PACKAGES,
+    "venv": Layer.RUNTIME,
+    "file": Layer.CONFIG,
+    "unit": Layer.UNITS,
+}
+
+
+def layer_of(key: Key) -> Layer:
+    kind, name = key.id.split(":", 1)
+    if name == MODELS or name.startswith(f"{MODELS}/"):
+        return Layer.MODEL
+    return Layer.PACKAGES if name.startswith(APT_PREFERENCES) else LAYER_OF_KIND[kind]
+
+
+def instance_of_key(cluster: str, key: Key) -> str:
+    """`decoder-1` for its unit, unit file, environment and LMCache file; empty for what is the host's."""
+    name = key.id.split(":", 1)[1]
+    prefix = unit_name(cluster, "").removesuffix(".service")
+    for folder in (f"{UNITS}/{prefix}", prefix, f"{config_dir(cluster)}/"):
+        if name.startswith(folder):
+            found = re.match(rf"({INSTANCE})\.", name[len(folder) :])
+            return found[1] if found else ""
+    return ""
+
+
+def role_of(instance: str) -> str:
+    """`decoder` of `decoder-1`; the proxy is its own role."""
+    return instance.split("-")[0]

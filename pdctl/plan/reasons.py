@@ -1,0 +1,152 @@
+"""Plan x specs -> why: for each thing that is to be done, the lines of the spec that ask for it.
+
+The spec of the last apply and the present one differ in some fields. Which of them a resource follows from is
+found by rendering: the old spec with one field changed, and which resources then are others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pdctl.errors import ErrorGroup, SpecError
+from pdctl.plan.belonging import instance_of_key
+from pdctl.plan.between import Between, Group, groups_of
+from pdctl.plan.drift import INTERRUPTED
+from pdctl.plan.grounds import asked_at
+from pdctl.plan.model import Change, Plan
+from pdctl.plan.wording import worded
+from pdctl.spec.changes import Field, changed_fields
+from pdctl.spec.load import Reading, examine
+from pdctl.spec.model import Cluster
+from pdctl.state import Key, State
+from pdctl.topology.model import Topology
+
+DRIFTED = "changed outside pdctl since the last apply"
+
+
+@dataclass(frozen=True)
+class Reason:
+    """`text` says it all; `field` is the key path in the spec if there is one, `where` its line."""
+
+    text: str
+    field: str = ""
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What reasons are found from. `earlier` is the text of the spec that was applied last, if it is known;
+    `applied_by` the version of pdctl that last worked on each host."""
+
+    topology: Topology
+    reading: Reading
+    desired: State
+    secret_digest: str = ""
+    earlier: str | None = None
+    applied_by: Mapping[str, str] | None = None
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """`by_key` for every change and restart; `fields` are all changed fields of the spec, `idle` those of
+    them that no host is told of."""
+
+    by_key: Mapping[Key, tuple[Reason, ...]]
+    fields: tuple[Reason, ...] = ()
+    idle: tuple[Reason, ...] = ()
+
+
+def find_reasons(plan: Plan, ground: Ground) -> Reasons:
+    """Why each change and each restart of the plan is there."""
+    before = _earlier(ground)
+    fields = changed_fields(before, ground.reading.cluster) if before else []
+    found = _attributed(before, ground, [f for f in fields if f.seen]) if before and fields else {}
+    by_key = {
+        change.key: found.get(change.key) or _other(change, plan, ground, before) for change in plan.changes
+    }
+    by_key |= _restarts(plan, ground, by_key)
+    named = {reason.field for reasons in found.values() for reason in reasons}
+    told = [_reason(field, ground.reading) for field in fields]
+    return Reasons(by_key, tuple(told), tuple(r for r in told if r.field not in named))
+
+
+def _earlier(ground: Ground) -> Cluster | None:
+    """The spec applied last; None when there is none, or when this pdctl would refuse it."""
+    if ground.earlier is None:
+        return None
+    try:
+        return examine(ground.earlier, "the last applied spec").cluster
+    except (ErrorGroup, SpecError):
+        return None
+
+
+def _attributed(before: Cluster, ground: Ground, fields: Sequence[Field]) -> dict[Key, tuple[Reason, ...]]:
+    between = Between(before, ground.reading.cluster, ground.desired, ground.secret_digest)
+    groups = groups_of(between, fields)
+    found: dict[Key, list[Group]] = {}
+    for key in between.differing():
+        found[key] = []
+    for group in groups:
+        for key in between.touched_by(group, alone=len(groups) == 1):
+            if key in found:
+                found[key].append(group)
+    missing = [key for key, some in found.items() if not some]
+    for group in groups if missing else ():
+        needed = between.needing(group, fields)
+        for key in missing:
+            if key in needed:
+                found[key].append(group)
+    return {key: tuple(_reasons(some or groups, ground.reading)) for key, some in found.items()}
+
+
+def _reasons(groups: Sequence[Group], reading: Reading) -> Iterator[Reason]:
+    for group in groups:
+        if group.too_many:
+            yield Reason(
+                f"one of {len(group.fields)} fields of the spec that changed", where=reading.text.source.name
+            )
+        else:
+            yield from (_reason(field, reading) for field in group.fields)
+
+
+def _reason(field: Field, reading: Reading) -> Reason:
+    name, place, text = worded(field, reading)
+    return Reason(text, name, place)
+
+
+def _other(change: Change, plan: Plan, ground: Ground, before: Cluster | None) -> tuple[Reason, ...]:
+    """Why, where no field of the spec has changed."""
+    if change.drift:
+        return (Reason(DRIFTED),)
+    if any(drift.key == change.key and drift.what == (INTERRUPTED,) for drift in plan.drift):
+        return (Reason(INTERRUPTED),)
+    applied_by = (ground.applied_by or {}).get(change.key.host, "")
+    if before and applied_by and applied_by != ground.version:
+        return (Reason(f"pdctl {applied_by} -> {ground.version} renders it otherwise"),)
+    field, where = asked_at(ground.topology, ground.reading, change.key)
+    return (Reason(field, field, where),)
+
+
+def _restarts(
+    plan: Plan, ground: Ground, by_key: Mapping[Key, tuple[Reason, ...]]
+) -> dict[Key, tuple[Reason, ...]]:
+    """A process restarts for what it is started from; a prefiller with stale peers for what restarts them."""
+    found: dict[Key, tuple[Reason, ...]] = {}
+    coupled: list[Key] = []
+    for restart in plan.restarts:
+        key = Key(restart.host, f"unit:{restart.unit}")
+        if key in by_key:
+            found[key] = by_key[key]
+        elif restart.hidden:
+            coupled.append(key)
+        else:
+            found[key] = (Reason(DRIFTED),)
+    decoders = [
+        reason
+        for key, reasons in found.items()
+        if instance_of_key(ground.topology.cluster, key).startswith("decoder-")
+        for reason in reasons
+    ]
+    return found | {key: tuple(dict.fromkeys(decoders)) for key in coupled}
