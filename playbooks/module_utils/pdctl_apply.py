@@ -16,6 +16,7 @@ from ansible.module_utils.pdctl_files import (
 )
 from ansible.module_utils.pdctl_health import wait_healthy
 from ansible.module_utils.pdctl_host_lock import host_lock
+from ansible.module_utils.pdctl_journal import journaled
 from ansible.module_utils.pdctl_observe import observe_rows
 from ansible.module_utils.pdctl_observe_files import secret_digest
 from ansible.module_utils.pdctl_observe_packages import dpkg_known
@@ -44,14 +45,18 @@ def converge(request: Row, secrets: Secrets, dry: bool, did: list[str]) -> None:
     With `secrets` this is about the secret files alone, without them about all else.
     """
     with host_lock():
-        work = Work(request, secrets, did)
-        todo = [row for row in [*work.put, *work.units] if work.must_change(row)]
         if dry:
-            did += [work.headline(row) for row in todo]
-            did += [f"stop {row['name']}" for row in work.halt]
-            did += [f"delete {key.replace(':', ' ', 1)}" for key in work.doomed if key in work.seen]
-        else:
-            perform(work, todo)
+            foretell(Work(request, secrets, did))
+            return
+        with journaled(request, did):
+            work = Work(request, secrets, did)
+            perform(work, work.todo())
+
+
+def foretell(work: Work) -> None:
+    work.did += [work.headline(row) for row in work.todo()]
+    work.did += [f"stop {row['name']}" for row in work.halt]
+    work.did += [f"delete {key.replace(':', ' ', 1)}" for key in work.doomed if key in work.seen]
 
 
 class Work:
@@ -103,6 +108,9 @@ class Work:
     def of_kind(self, kind: str) -> Rows:
         """{name: row as seen before the work}."""
         return {row["name"]: row for row in self.seen.values() if row["kind"] == kind}
+
+    def todo(self) -> list[Row]:
+        return [row for row in [*self.put, *self.units] if self.must_change(row)]
 
     def must_change(self, row: Row) -> bool:
         have = self.have(row)

@@ -40,13 +40,16 @@ def lock_owner(folder: str) -> Row | None:
     path = os.path.join(folder, LOCK, OWNER)
     try:
         with open(path, encoding="utf-8") as handle:
-            owner: Row = json.load(handle)
+            text = handle.read()
             since = os.fstat(handle.fileno()).st_mtime
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except ValueError:  # an owner file is renamed into place whole: somebody else wrote this one
-        return {"by": "somebody", "command": f"unknown, see {path}", "age_s": 0.0}
-    return dict(owner, age_s=max(0.0, time.time() - since))
+    unknown = {"token": "", "by": "somebody", "command": f"unknown, see {path}"}
+    try:
+        owner = dict(json.loads(text))
+    except (ValueError, TypeError):  # pdctl renames it into place whole: somebody else wrote this one
+        owner = {}
+    return {**unknown, **owner, "age_s": max(0.0, time.time() - since)}
 
 
 def generations(folder: str, notes: list[str]) -> list[Row]:

@@ -9,13 +9,14 @@ import shutil
 from ansible.module_utils.pdctl_difference import Problem
 from ansible.module_utils.pdctl_files import NEW, make_parents, missing_parents
 from ansible.module_utils.pdctl_host_lock import host_lock
+from ansible.module_utils.pdctl_journal import journaled
 from ansible.module_utils.pdctl_record import Record
 from ansible.module_utils.pdctl_rows import Row
 
 
 def receive(request: Row, sent: str, files: dict[str, int], did: list[str]) -> None:
     """`files`: {path below the bundle: its size}, lying under the same paths in the folder `sent`."""
-    with host_lock():
+    with host_lock(), journaled(request, did):
         record = Record(request["record"], request["cluster"])
         targets = {name: os.path.join(request["bundle"], name) for name in files}
         made = [parent for path in targets.values() for parent in missing_parents(path)]

@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 from ansible.module_utils.pdctl_difference import Problem
 from ansible.module_utils.pdctl_files import write_file
+from ansible.module_utils.pdctl_generations import forget_all
 from ansible.module_utils.pdctl_namespace import UNIT_FOLDER, is_own
 from ansible.module_utils.pdctl_observe import read_record
 from ansible.module_utils.pdctl_rows import Row, Rows, row_id
@@ -168,9 +169,10 @@ class Record:
         )
 
     def remove(self) -> None:
-        """The file and its folders, as far as they are empty."""
+        """The file, what is kept of its history, and their folders as far as they are empty."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path)
+        forget_all(os.path.dirname(self.path))
         for folder in (os.path.dirname(self.path), os.path.dirname(os.path.dirname(self.path))):
             with contextlib.suppress(OSError):
                 os.rmdir(folder)

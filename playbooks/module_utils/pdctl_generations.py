@@ -1,0 +1,114 @@
+"""What this host shall hold after an apply, kept by number from before its first change on."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import time
+
+from ansible.module_utils.pdctl_kept import make_folder, write_whole
+from ansible.module_utils.pdctl_observe_generations import (
+    COMPLETE,
+    GENERATIONS,
+    JOURNAL,
+    STORE,
+    generations,
+    stored,
+)
+from ansible.module_utils.pdctl_rows import Row
+
+IN_STORE = "store:"  # stands for a file's content, which lies in the store
+
+
+def begin(folder: str, header: Row, rows: list[Row], spec: str) -> None:
+    """Keep `rows` and `spec` as generation `header["number"]`. What fails leaves no manifest."""
+    for name in (GENERATIONS, STORE):
+        make_folder(os.path.join(folder, name))
+    kept = [keep_content(folder, row) for row in rows]
+    files = [row["content"][len(IN_STORE) :] for row in kept if row.get("content")]
+    text = json.dumps(kept, sort_keys=True).encode()
+    references = {"rows": keep(folder, text), "spec": keep(folder, spec.encode())}
+    blobs = sorted({*files, *references.values()})
+    write(folder, dict(header, **references, blobs=blobs, state="started", begun=time.time()))
+
+
+def keep_content(folder: str, row: Row) -> Row:
+    """The row with its content, if it has one, in the store; what is secret has none."""
+    if row.get("content") is None:
+        return row
+    return dict(row, content=IN_STORE + keep(folder, base64.b64decode(row["content"])))
+
+
+def keep(folder: str, data: bytes) -> str:
+    """Its name in the store: what is there already is not written again."""
+    name = hashlib.sha256(data).hexdigest()
+    path = os.path.join(folder, STORE, name)
+    if not os.path.exists(path) or os.path.getsize(path) != len(data):
+        write_whole(path, data)
+    return name
+
+
+def end(folder: str, number: int, token: str, state: str) -> None:
+    """Write down how it ended; one that went with the last thing on this host is no more."""
+    for row in generations(folder, []):
+        if row["number"] == number and row.get("token") == token:
+            write(folder, dict(row, state=state, ended=time.time()))
+
+
+def collect_garbage(folder: str, oldest: int) -> None:
+    """Forget what no rollback to `oldest` or a later one needs."""
+    found = generations(folder, [])
+    before = [row["number"] for row in found if row["number"] <= oldest and row.get("state") == COMPLETE]
+    needed = before[-1:]  # what this host held at `oldest`
+    gone = [row for row in found if row["number"] < oldest and row["number"] not in needed]
+    for row in gone:
+        os.unlink(path_of(folder, row["number"]))
+    used = {name for row in found if row not in gone for name in row.get("blobs", ())}
+    with contextlib.suppress(FileNotFoundError):
+        for name in os.listdir(os.path.join(folder, STORE)):
+            if name not in used:
+                os.unlink(os.path.join(folder, STORE, name))
+
+
+def manifest(folder: str, number: int) -> Row | None:
+    """What this host held at generation `number`: its newest complete one up to that, with all contents."""
+    done = [row for row in generations(folder, []) if row["number"] <= number]
+    done = [row for row in done if row.get("state") == COMPLETE]
+    if not done:
+        return None
+    rows = [with_content(folder, row) for row in json.loads(stored(folder, done[-1]["rows"]))]
+    return {"number": done[-1]["number"], "rows": rows, "pdctl": done[-1].get("pdctl", "")}
+
+
+def spec_of(folder: str, number: int) -> str | None:
+    """The text of cluster.yaml as generation `number` was made from it."""
+    for row in generations(folder, []):
+        if row["number"] == number:
+            return stored(folder, row["spec"]).decode("utf-8", "replace")
+    return None
+
+
+def with_content(folder: str, row: Row) -> Row:
+    if not str(row.get("content") or "").startswith(IN_STORE):
+        return row
+    return dict(row, content=base64.b64encode(stored(folder, row["content"][len(IN_STORE) :])).decode())
+
+
+def forget_all(folder: str) -> None:
+    """Nothing of the cluster is left on this host: nor is its history."""
+    for name in (GENERATIONS, STORE):
+        shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(os.path.join(folder, JOURNAL))
+
+
+def write(folder: str, row: Row) -> None:
+    write_whole(path_of(folder, row["number"]), json.dumps(row, indent=1, sort_keys=True).encode() + b"\n")
+
+
+def path_of(folder: str, number: int) -> str:
+    return os.path.join(folder, GENERATIONS, f"{number}.json")
