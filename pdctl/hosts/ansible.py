@@ -20,7 +20,8 @@ from pdctl.assets import assets
 from pdctl.errors import ApplyError
 from pdctl.hosts.ansible_events import Event, HostResult, advance, event_of
 from pdctl.hosts.ansible_vars import ansible_host_vars, literal
-from pdctl.hosts.control_path import end_masters, fits, private_folder
+from pdctl.hosts.control_path import CONTROL, end_masters, fits, private_folder
+from pdctl.hosts.leash import leashed
 from pdctl.hosts.timing import laps
 
 __all__ = ["Event", "HostResult", "Outcome", "ansible_host_vars", "run_playbook"]
@@ -33,7 +34,6 @@ POLL_S = 0.5  # how often a Ctrl-C is looked for
 GRACE_S = 5.0  # how long Ansible may take to end its workers after one
 POLITE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPTED = 130
-CONTROL = "cp"
 # ssh's arguments where its control sockets find no place with a short enough name.
 UNSHARED = "-o ControlMaster=no -o ControlPath=none -o ServerAliveInterval=5 -o ServerAliveCountMax=3"
 
@@ -189,6 +189,7 @@ def _ansible_runner(
     for name in [name for name in runner.config.env if name.startswith("ANSIBLE_") and name in os.environ]:
         if name not in settings:  # the user's own settings for other work
             del runner.config.env[name]
+    runner.config.command = leashed(runner.config.command)
     with _swallowed(Path(runner.config.artifact_dir, "command")):
         try:
             status, rc = runner.run()

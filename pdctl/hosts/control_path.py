@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -15,16 +18,49 @@ from pathlib import Path
 LIMIT = 104
 NAME = 10
 SUFFIX = 17
+CONTROL = "cp"  # the folder for sockets in a private folder
+PRIVATE = "pdctl-"
+PID_MAX = 1 << 22  # Linux's largest (proc(5), kernel.pid_max)
 
 
 @contextmanager
 def private_folder() -> Iterator[Path]:
-    """For one run: mode 0700, in the shortest usable place, removed at the end."""
-    folder = Path(tempfile.mkdtemp(prefix="pdctl-", dir=_parent()))
+    """For one run: mode 0700, in the shortest usable place, removed at the end.
+
+    What a killed pdctl has left there goes first. A folder is held by a lock, and named after its process for
+    the moment before it has one.
+    """
+    parent = _parent()
+    remove_left(parent)
+    folder = Path(tempfile.mkdtemp(prefix=f"{PRIVATE}{os.getpid()}-", dir=parent))
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
+        fcntl.flock(held, fcntl.LOCK_EX)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        os.close(held)
+
+
+def remove_left(parent: Path) -> None:
+    """Private folders of this user whose process is gone, and the ssh connections behind their sockets."""
+    for folder in parent.glob(f"{PRIVATE}*"):
+        pid = folder.name.removeprefix(PRIVATE).split("-")[0]
+        if pid.isdecimal() and not Path("/proc", pid).exists():
+            with contextlib.suppress(OSError):  # not ours, held after all, or just removed by another
+                _remove_unheld(folder)
+
+
+def _remove_unheld(folder: Path) -> None:
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        info = os.fstat(held)
+        if info.st_uid == os.geteuid() and not stat.S_IMODE(info.st_mode) & 0o077:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            end_masters(folder / CONTROL)
+            shutil.rmtree(folder)
+    finally:
+        os.close(held)
 
 
 def fits(folder: Path) -> bool:
@@ -47,8 +83,8 @@ def end_masters(folder: Path) -> None:
         process.wait()
 
 
-def _parent() -> str | None:
+def _parent() -> Path:
     """The usual place for temporary files, unless its name is too long for a socket and /tmp's is not."""
     usual = Path(tempfile.gettempdir())
-    longest = usual / ("pdctl-" + "x" * 8) / "cp"
-    return None if fits(longest) or not os.access("/tmp", os.W_OK) else "/tmp"
+    longest = usual / f"{PRIVATE}{PID_MAX}-xxxxxxxx" / CONTROL
+    return usual if fits(longest) or not os.access("/tmp", os.W_OK) else Path("/tmp")

@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
+from ansible.module_utils.pdctl_audience import stay_for_audience
 from ansible.module_utils.pdctl_difference import Problem
 from ansible.module_utils.pdctl_observe_units import activity, unit_states
 from ansible.module_utils.pdctl_rows import Row
@@ -38,6 +39,7 @@ def wait_healthy(rows: list[Row], invocations: dict[str, str], touched: set[str]
     pause = PAUSE_S[0]
     took: dict[str, float] = {}
     while waiting:
+        stay_for_audience()
         states = unit_states([wait.name for wait in waiting])
         answers = answers_of([wait.url for wait in waiting if wait.may_serve(states[wait.name])])
         elapsed = time.monotonic() - begun

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterator
 
+from ansible.module_utils.pdctl_audience import stay_for_audience
 from ansible.module_utils.pdctl_difference import Problem
 
 LOCKED = "/var/lib"  # locked as a folder: nothing to create, nothing left behind, freed when the process ends
@@ -20,6 +21,7 @@ def host_lock() -> Iterator[None]:
     try:
         deadline = time.monotonic() + LOCK_S
         while True:
+            stay_for_audience()
             try:
                 fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break

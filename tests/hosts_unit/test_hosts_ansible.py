@@ -193,15 +193,12 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_ends_ansible_and_its_workers_and_is_raised_after(
-    project: Path, tmp_path: Path, number: signal.Signals
-) -> None:
-    began = tmp_path / "began"
+def interrupted(project: Path, temporary: Path, number: signal.Signals) -> tuple[int, list[str]]:
+    """The status and the last words of a run that gets a signal in the middle; its task has ended, too."""
+    began = project / "began"
     script = f"echo $$ > {began}.new; mv {began}.new {began}; exec sleep 60"
     task = f"{{name: Wait, ansible.builtin.command: sh -c '{script}'}}"
     (project / "slow.yml").write_text(f"- hosts: all\n  gather_facts: false\n  tasks: [{task}]\n")
-    (temporary := tmp_path / "t").mkdir()
     environment = os.environ | {"TMPDIR": str(temporary)}
     with subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED, str(project)], stdout=subprocess.PIPE, text=True, env=environment
@@ -210,10 +207,27 @@ def test_an_interrupt_ends_ansible_and_its_workers_and_is_raised_after(
         _until(began.exists)
         process.send_signal(number)
         said = process.stdout.read().split()
-    assert said[-1] == "interrupted"
-    assert process.returncode == 0
     _until(lambda: not Path("/proc", began.read_text().strip()).exists())
+    began.unlink()
+    return process.returncode, said
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_ansible_and_its_workers_and_is_raised_after(
+    project: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    (temporary := tmp_path / "t").mkdir()
+    status, said = interrupted(project, temporary, number)
+    assert (status, said[-1]) == (0, "interrupted")
     assert list(temporary.iterdir()) == []
+
+
+def test_kill_9_ends_ansible_and_its_workers_too(project: Path, tmp_path: Path) -> None:
+    """Else it would go on to change hosts, with nobody to stop it."""
+    (temporary := tmp_path / "t").mkdir()
+    status, _ = interrupted(project, temporary, signal.SIGKILL)
+    assert status == -signal.SIGKILL
+    _until(lambda: not [pid for pid in Path("/proc").glob("[0-9]*") if _works_in(pid, project)])
 
 
 def test_another_ansible_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,6 +257,13 @@ def test_hosts_behind_a_jump_host_come_ten_at_a_time(tmp_path: Path) -> None:
         environment(tmp_path, two, {"all": {"hosts": {"a": direct, "b": behind}}}, 40)["ANSIBLE_FORKS"]
         == "10"
     )
+
+
+def _works_in(process: Path, folder: Path) -> bool:
+    try:
+        return (process / "cwd").readlink() == folder
+    except OSError:  # it has ended, or is a zombie
+        return False
 
 
 def _until(condition: Callable[[], bool]) -> None:
