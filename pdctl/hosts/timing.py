@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 OUTSIDE = "everything else"  # modules that are loaded, what is printed
@@ -115,13 +113,6 @@ def _nested(
             yield from _nested(found, path)
 
 
-def _age() -> float:
-    """Seconds since this process began; 0 where /proc does not say."""
-    try:
-        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
-    except (OSError, IndexError, ValueError):
-        return 0.0
-    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
-
-
-laps = Laps(before=_age())
+# What it took to start Python and to come here. Its wall time is not known: a process may have been another
+# program before.
+laps = Laps(before=time.process_time())
