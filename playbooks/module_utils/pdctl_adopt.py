@@ -1,4 +1,4 @@
-"""request -> answer: the serving processes of one host and what they were started from; nothing is changed."""
+"""request -> answer: the serving processes of one host and what they were started from, only read."""
 
 from __future__ import annotations
 
@@ -80,9 +80,7 @@ def _named_files(argv: list[str]) -> Iterator[str]:
             yield word.partition("=")[2]
 
 
-def _model_configs(
-    argv: list[str], environment: dict[str, str], root: str
-) -> Iterator[tuple[str, str]]:
+def _model_configs(argv: list[str], environment: dict[str, str], root: str) -> Iterator[tuple[str, str]]:
     """(word, its config.json): a word may be a folder of weights, or a name in Hugging Face's cache."""
     home = environment.get("HF_HOME") or os.path.join(environment.get("HOME", "/root"), ".cache/huggingface")
     cache = environment.get("HF_HUB_CACHE") or os.path.join(home, "hub")

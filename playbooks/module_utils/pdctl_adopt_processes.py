@@ -76,7 +76,7 @@ def kind_of(argv: list[str]) -> str:
 
 
 def program(argv: list[str]) -> str:
-    """`vllm` for `python -u /venv/bin/vllm serve`, `vllm.x` for `python -m vllm.x`; else the program's name."""
+    """`vllm` for `python -u /venv/bin/vllm serve`, `vllm.x` for `python -m vllm.x`; or a router's."""
     if not argv:
         return ""
     if not PYTHON.match(os.path.basename(argv[0])):

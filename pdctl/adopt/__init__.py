@@ -1,0 +1,1 @@
+"""running processes of hosts -> a draft cluster.yaml, and what it cannot say."""

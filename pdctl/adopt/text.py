@@ -1,0 +1,19 @@
+"""Text of files found on hosts -> values; broken files are empty."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+
+def yaml_mapping(text: str) -> dict[str, Any]:
+    """The mapping in `text`, by YAML 1.1 as LMCache and vLLM read it: `yes` is true."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.version = (1, 1)
+    try:
+        value = yaml.load(text)
+    except YAMLError:
+        return {}
+    return {str(key): inner for key, inner in value.items()} if isinstance(value, dict) else {}
