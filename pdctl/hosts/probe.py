@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,13 +12,10 @@ from pdctl.desired.layout import BUNDLE, record_path
 from pdctl.errors import HostError, PdctlError
 from pdctl.hosts.answer import Answer, parse_answer
 from pdctl.hosts.complaints import complaint
-from pdctl.hosts.gateways import Gateways
 from pdctl.hosts.observation import Observation, RecordMeta
 from pdctl.hosts.parallel import on_each
 from pdctl.hosts.probe_source import probe_answer, probe_program
-from pdctl.hosts.reach import Reach, reach
-from pdctl.hosts.session import open_session
-from pdctl.hosts.timing import laps
+from pdctl.hosts.sessions import Reply, Sessions, sessions_for
 from pdctl.spec.model import Cluster
 from pdctl.state import Key, Resource, State, key_of
 from pdctl.state.codec import resource_to_json
@@ -36,18 +34,23 @@ def probe(
     *,
     progress: Progress | None = None,
     timeout_s: float = 60.0,
+    sessions: Sessions | None = None,
 ) -> Observation:
-    """Look at every host of the spec that lies in `folder`; one that cannot be looked at stops no other."""
-    reaches = {host.name: reach(cluster, host, folder) for host in cluster.hosts}
+    """Look at every host of the spec that lies in `folder`; one that cannot be looked at stops no other.
+
+    With `sessions` their connections are used, and stay open.
+    """
     rows = _rows_by_host(desired)
     answers: dict[str, Answer] = {}
     failures: dict[str, PdctlError] = {}
-    with Gateways() as gateways:
+    with contextlib.ExitStack() as stack:
+        connected = sessions or stack.enter_context(sessions_for(cluster, folder, keep=0))
 
-        def look(at: Reach) -> Answer:
-            return ask(at, request(cluster.cluster, rows.get(at.name, [])), gateways, timeout_s)
+        def look(host: str) -> Answer:
+            asked = request(cluster.cluster, rows.get(host, []))
+            return ask(connected, host, asked, timeout_s)
 
-        for host, outcome in on_each(reaches, look):
+        for host, outcome in on_each({host: host for host in connected.hosts}, look):
             if isinstance(outcome, PdctlError):
                 failures[host] = outcome
             else:
@@ -55,7 +58,7 @@ def probe(
             if progress:
                 progress(host, failures.get(host))
     # In the order of the spec, whoever answered first.
-    return observation(answers, {host: failures[host] for host in reaches if host in failures})
+    return observation(answers, {host: failures[host] for host in connected.hosts if host in failures})
 
 
 def request(cluster: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -69,20 +72,25 @@ def request(cluster: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def ask(at: Reach, asked: Mapping[str, Any], gateways: Gateways | None, timeout_s: float) -> Answer:
+def ask(sessions: Sessions, host: str, asked: Mapping[str, Any], timeout_s: float) -> Answer:
     """One host's answer."""
-    with open_session(at, gateways) as session, laps("look", at.name):
-        result = session.run(probe_program(asked).encode(), timeout=timeout_s)
-    if known := complaint(at, session.user, result):
+    reply = sessions.run(host, probe_program(asked).encode(), timeout_s, "look")
+    answer = parse_answer(host, answered(reply, "the probe"))
+    _refuse_guesses(host, asked["record"], answer.errors)
+    return answer
+
+
+def answered(reply: Reply, what: str) -> Any:
+    """What a program of ours printed; whatever kept it from that is an error of its host."""
+    if known := complaint(reply.reach, reply.user, reply.result):
         raise known
     try:
-        data = probe_answer(result.out.decode(errors="replace"))
+        return probe_answer(reply.result.out.decode(errors="replace"))
     except (HostError, json.JSONDecodeError) as error:
-        said = result.last_words or str(error)
-        raise HostError(f"the probe failed (exit status {result.rc}): {said}", where=at.name) from None
-    answer = parse_answer(at.name, data)
-    _refuse_guesses(at.name, asked["record"], answer.errors)
-    return answer
+        said = reply.result.last_words or str(error)
+        raise HostError(
+            f"{what} failed (exit status {reply.result.rc}): {said}", where=reply.reach.name
+        ) from None
 
 
 def _refuse_guesses(host: str, record: str, errors: Sequence[str]) -> None:

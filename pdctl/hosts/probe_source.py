@@ -25,6 +25,14 @@ MODULES = (
     "pdctl_observe_venvs",
     "pdctl_observe",
 )
+TURN = (
+    "pdctl_rows",
+    "pdctl_kept",
+    "pdctl_observe_generations",
+    "pdctl_lock",
+    "pdctl_generations",
+    "pdctl_turn",
+)
 
 # The modules are written for Ansible's namespace: the program gives them that, and nothing of Ansible.
 PROGRAM = """\
@@ -45,6 +53,11 @@ sys.stdout.write("\\n" + {begin!r} + "\\n" + json.dumps(answer) + "\\n" + {end!r
 def probe_program(request: Mapping[str, Any]) -> str:
     """One self-contained Python 3.9 program that prints what `pdctl_observe.observe(request)` answers."""
     return program(MODULES, ("pdctl_observe", "observe"), request)
+
+
+def turn_program(request: Mapping[str, Any]) -> str:
+    """The same for `pdctl_turn.answer(request)`."""
+    return program(TURN, ("pdctl_turn", "answer"), request)
 
 
 def program(modules: Sequence[str], entry: tuple[str, str], request: Mapping[str, Any]) -> str:

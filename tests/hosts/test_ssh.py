@@ -19,6 +19,7 @@ from pdctl.hosts.logs import tail
 from pdctl.hosts.probe import ask, probe, request
 from pdctl.hosts.reach import Reach
 from pdctl.hosts.session import open_session
+from pdctl.hosts.sessions import Sessions
 from pdctl.lab import Lab
 from pdctl.spec.model import Cluster
 from pdctl.state import Directory, File, Package, State, Unit, User, key_of
@@ -204,7 +205,8 @@ def _wanted(host: str) -> State:
 
 
 def _ask(lab: Lab, host: str, **changes: Any) -> Any:
-    return ask(at(lab, host, **changes), request("chat", []), None, 60)
+    with Sessions({host: at(lab, host, **changes)}) as sessions:
+        return ask(sessions, host, request("chat", []), 60)
 
 
 def _masters(folder: str) -> set[str]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pdctl.errors import HostError, PdctlError, UnreachableError
-from pdctl.hosts.answer import parse_answer
+from pdctl.hosts.answer import Answer, parse_answer
 from pdctl.hosts.complaints import complaint
 from pdctl.hosts.local import LocalSession
 from pdctl.hosts.observation import Gpu
@@ -20,6 +20,7 @@ from pdctl.hosts.parallel import on_each
 from pdctl.hosts.probe import ask, observation, probe, request
 from pdctl.hosts.reach import Reach
 from pdctl.hosts.session import Result, open_session
+from pdctl.hosts.sessions import Sessions
 from pdctl.spec.model import Cluster
 from pdctl.state import Directory, File, Key, Package, Unit, User, Venv, key_of
 from pdctl.state.codec import resource_to_json
@@ -241,14 +242,18 @@ def test_a_local_stream_ends_its_program_when_it_is_let_go() -> None:
         assert not process.exists()
 
 
+def ask_here(asked: dict[str, Any]) -> Answer:
+    return ask(Sessions({HERE.name: HERE}), HERE.name, asked, 30)
+
+
 @pytest.mark.parametrize("text", ['{"version": 1, "resour', "\xff"])
 def test_a_record_that_cannot_be_read_is_an_error_and_not_the_lack_of_one(tmp_path: Path, text: str) -> None:
     record = tmp_path / "record.json"
     asked = {**request("chat", []), "record": str(record)}
-    assert ask(HERE, asked, None, 30).record is None
+    assert ask_here(asked).record is None
     record.write_bytes(text.encode("latin-1"))
     with pytest.raises(HostError, match=r"h1: its record cannot be used: .*record\.json: ") as caught:
-        ask(HERE, asked, None, 30)
+        ask_here(asked)
     assert caught.value.hint
 
 
@@ -262,7 +267,7 @@ def looping(folder: Path) -> list[dict[str, Any]]:
 
 def test_a_resource_that_cannot_be_read_is_an_error_and_not_the_lack_of_it(tmp_path: Path) -> None:
     with pytest.raises(HostError) as caught:
-        ask(HERE, request("chat", looping(tmp_path)), None, 30)
+        ask_here(request("chat", looping(tmp_path)))
     line = f"directory:{tmp_path}/loop: Too many levels of symbolic links ({tmp_path}/loop)"
     assert str(caught.value) == f"h1: it cannot be observed, so nothing is planned there: {line}"
     assert caught.value.hint
@@ -288,6 +293,6 @@ def test_what_no_plan_needs_is_a_notice_only(tmp_path: Path, monkeypatch: pytest
     tool.write_text("#!/bin/sh\necho 'Failed to initialize NVML: Driver/library version mismatch'; exit 18\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    got = ask(HERE, request("chat", []), None, 30)
+    got = ask_here(request("chat", []))
     assert got.notes == ["nvidia-smi: Failed to initialize NVML: Driver/library version mismatch"]
     assert got.facts.gpus == ()

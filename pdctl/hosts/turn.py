@@ -1,0 +1,60 @@
+"""Sessions -> what hosts say about their lock and generations, one request of `pdctl_turn` each."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from pdctl.desired.layout import record_path
+from pdctl.errors import HostError
+from pdctl.hosts.answer import Row
+from pdctl.hosts.observation import Kept, LockOwner
+from pdctl.hosts.probe import answered
+from pdctl.hosts.probe_source import turn_program
+from pdctl.hosts.sessions import Sessions
+
+NO_ROOT = "with `become: false` the login itself must be allowed to write there"
+
+
+class Manifest(BaseModel):
+    """What a host held at a generation: that of its newest complete one up to it."""
+
+    number: int
+    rows: list[Row]
+    pdctl: str = ""
+
+
+class Said(BaseModel):
+    """A host's answer; only what the request was about is set."""
+
+    held: LockOwner | None = None
+    moved: bool = False
+    lost: LockOwner | None = None
+    kept: Kept | None = None
+    notes: list[str] = []
+    manifest: Manifest | None = None
+    spec: str | None = None
+    error: str = ""
+
+
+def turn(sessions: Sessions, cluster: str, host: str, do: str, **asked: Any) -> Said:
+    """`do` is one of `pdctl_turn.answer`'s. Raises HostError for what the host could not do."""
+    request = {"do": do, "record": record_path(cluster), **asked}
+    data = answered(sessions.run(host, turn_program(request).encode(), what=do), "the program for its lock")
+    try:
+        said = _adapter().validate_python(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise HostError(f"its answer is wrong at {place}: {first['msg']}", where=host) from None
+    if said.error:
+        hint = NO_ROOT if "Permission denied" in said.error else "on the host: df -h; mount"
+        raise HostError(said.error, where=host, hint=hint)
+    return said
+
+
+@cache
+def _adapter() -> TypeAdapter[Said]:
+    return TypeAdapter(Said)
