@@ -1,4 +1,4 @@
-"""Two specs and the plan between them: hosts hold what the old one asks for, and the new one is to be applied."""
+"""Two specs and the plan between them: hosts hold what the old one asks for, the new one is to be applied."""
 
 from __future__ import annotations
 
