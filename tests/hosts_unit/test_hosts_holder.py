@@ -1,4 +1,4 @@
-"""Which holders of a lock are known to have ended: only those of this very machine, and only when it is sure."""
+"""Which holders of a lock are known to have ended: only those of this machine, and only when it is sure."""
 
 from __future__ import annotations
 
