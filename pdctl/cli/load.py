@@ -6,10 +6,10 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from pdctl.errors import ErrorGroup, SpecError
 from pdctl.hosts.timing import laps
-from pdctl.spec.load import Reading, check
-from pdctl.topology import Topology, resolve
+from pdctl.spec.load import inspect_file
+from pdctl.topology.judge import Judgement, judge
+from pdctl.topology.model import Topology
 
 
 def load_topology(path: Path) -> Topology:
@@ -17,15 +17,22 @@ def load_topology(path: Path) -> Topology:
 
     Raises SpecError or ErrorGroup whose `where` is file:line:column and key path.
     """
+    judgement = judge_spec(path)
+    tell_warnings(judgement)
+    return judgement.sound()
+
+
+def judge_spec(path: Path) -> Judgement:
+    """All that can be said of the spec, raising nothing."""
     with laps("load"):
-        reading = check(path)
-    for warning in reading.warnings:
+        seen = inspect_file(path)
+    with laps("resolve"):
+        return judge(seen)
+
+
+def tell_warnings(judgement: Judgement) -> None:
+    for warning in judgement.warnings:
         sys.stderr.write(f"warning: {warning}\n" + (f"  hint: {warning.hint}\n" if warning.hint else ""))
-    try:
-        with laps("resolve"):
-            return resolve(reading.cluster)
-    except ErrorGroup as group:
-        raise _located(path, reading, group) from None
 
 
 def warn(lines: Iterable[str]) -> None:
@@ -36,11 +43,3 @@ def warn(lines: Iterable[str]) -> None:
 def folder_of(path: Path) -> Path:
     """Where relative paths in the spec start."""
     return path.absolute().parent
-
-
-def _located(path: Path, reading: Reading, group: ErrorGroup) -> ErrorGroup:
-    errors = [
-        SpecError(error.message, where=reading.where(error.where or ""), hint=error.hint)
-        for error in group.errors
-    ]
-    return ErrorGroup(f"{group.message} in {path}", errors)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -14,6 +15,7 @@ from pdctl.spec.compose import Document, Node, compose
 from pdctl.spec.finding import Finding, Problem
 from pdctl.spec.locate import find, place, plain, read, written
 from pdctl.spec.model import Cluster
+from pdctl.spec.rules.suppress import apart, suppressed
 from pdctl.spec.rules.table import TABLE
 from pdctl.spec.secrecy import leaks
 from pdctl.spec.source import MAX_BYTES, Source, source
@@ -47,6 +49,7 @@ class Inspection:
     left_out: int = 0
     cluster: Cluster | None = None
     text: Text | None = None
+    suppressed: Mapping[str, str] = field(default_factory=dict)  # rule -> reason
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ def check(path: Path) -> Reading:
 def examine(text: str | bytes, name: str) -> Reading:
     """As `parse`, with the warnings and the places."""
     seen = inspect(text, name)
-    kept, _ = rules.apart(seen.cluster, seen.found)
+    kept, _ = apart(seen.suppressed, seen.found)
     if errors := [found for found in kept if found.severity == "error"]:
         raise group(errors, name, seen.left_out)
     assert seen.cluster is not None and seen.text is not None
@@ -93,10 +96,24 @@ def inspect(raw: str | bytes, name: str) -> Inspection:
     except SpecError as error:
         return Inspection(name, (error,))
     document = compose(origin)
-    cluster, problems, left_out = _judge(document)
-    problems += [*document.problems, *_new_leaks(origin, problems)]
-    text = Text(origin, document.root) if document.root else None
-    return Inspection(name, tuple(worded(problems, origin)), left_out, cluster, text)
+    verdict = _judge(document)
+    problems = [*verdict.problems, *document.problems, *_new_leaks(origin, verdict.problems)]
+    return Inspection(
+        name,
+        found=tuple(worded(problems, origin)),
+        left_out=verdict.left_out,
+        cluster=verdict.cluster,
+        text=Text(origin, document.root) if document.root else None,
+        suppressed=verdict.suppressed,
+    )
+
+
+def inspect_file(path: Path) -> Inspection:
+    """As `inspect`, of a file; one that cannot be read is an error like any other."""
+    try:
+        return inspect(contents(path), str(path))
+    except SpecError as error:
+        return Inspection(str(path), (error,))
 
 
 def contents(path: Path) -> bytes:
@@ -138,11 +155,19 @@ def _unreadable(path: Path, why: str) -> SpecError:
     return SpecError(why, where=Place(str(path)), hint=UNREADABLE_HINT, rule="FILE001")
 
 
-def _judge(document: Document) -> tuple[Cluster | None, list[Problem], int]:
+class _Verdict(NamedTuple):
     """The cluster when its shape is good, what is wrong, and how many more complaints were left out."""
+
+    cluster: Cluster | None
+    problems: list[Problem]
+    suppressed: Mapping[str, str]
+    left_out: int = 0
+
+
+def _judge(document: Document) -> _Verdict:
     root = document.root
     if root is None or not isinstance(root.value, dict):
-        return None, _no_mapping(document), 0
+        return _Verdict(None, _no_mapping(document), {})
     values = plain(root)
     try:
         cluster = Cluster.model_validate(values)
@@ -150,12 +175,11 @@ def _judge(document: Document) -> tuple[Cluster | None, list[Problem], int]:
         from pdctl.spec import shape  # words and difflib are needed only now
 
         broken = shape.broken(error)
-        found = [
-            *shape.findings(error, root, MOST_SHOWN),
-            *rules.findings(shape.rest(values, broken), broken),
-        ]
-        return None, [place(root, f) for f in found], max(0, error.error_count() - MOST_SHOWN)
-    return cluster, [place(root, f) for f in rules.findings(cluster)], 0
+        rest = shape.rest(values, broken)
+        found = [*shape.findings(error, root, MOST_SHOWN), *rules.findings(rest, broken)]
+        left_out = max(0, error.error_count() - MOST_SHOWN)
+        return _Verdict(None, [place(root, f) for f in found], suppressed(rest), left_out)
+    return _Verdict(cluster, [place(root, f) for f in rules.findings(cluster)], suppressed(cluster))
 
 
 def _no_mapping(document: Document) -> list[Problem]:

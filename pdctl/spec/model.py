@@ -20,6 +20,8 @@ from pdctl.spec.values import (
     Package,
     Port,
     Positive,
+    Reason,
+    RuleId,
     Section,
     Version,
     Word,
@@ -196,6 +198,13 @@ class Generations(Section):
     )
 
 
+class Suppression(Section):
+    """A rule that does not apply to this cluster, and why."""
+
+    rule: RuleId = Field(description="Id of the rule, as in docs/rules.md.")
+    reason: Reason = Field(description="Why it does not apply here, for the next reader.")
+
+
 class Cluster(Section):
     """One serving system on one set of hosts."""
 
@@ -214,3 +223,6 @@ class Cluster(Section):
     slo: Slo | None = Field(None, description="Service level objective.")
     bench: Bench = optional("Defaults of the benchmark.")
     generations: Generations = optional("What the hosts keep of earlier applies.")
+    suppress: list[Suppression] = Field(
+        [], max_length=64, description="Rules that do not apply to this cluster, each with its reason."
+    )

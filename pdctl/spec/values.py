@@ -19,6 +19,7 @@ VERSION = r"(?=.*[0-9])[A-Za-z0-9][A-Za-z0-9.+:~_-]{0,79}"
 PACKAGE = r"[a-z0-9][a-z0-9+.-]*[a-z0-9]"
 # Hugging Face repository ids: one or two parts.
 MODEL_ID = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,95}(/[A-Za-z0-9_][A-Za-z0-9_.-]{0,95})?"
+RULE_ID = r"[A-Z]+[0-9]{3}"
 # What breaks a line or a unit file: control characters but the tab, Unicode's line ends, lone surrogates, and
 # noncharacters, for which systemd 252 refuses the whole unit as not UTF-8 clean.
 NONCHARACTERS = "".join(chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF))
@@ -145,6 +146,18 @@ def _hash_seed(value: str) -> str:
     return value
 
 
+def _rule_id(value: str) -> str:
+    if not re.fullmatch(RULE_ID, value):
+        raise ValueError("is not the id of a rule: write it as in an error, e.g. `PORT005`")
+    return value
+
+
+def _reason(value: str) -> str:
+    if len(re.findall(r"\w", _line(value))) < 3:
+        raise ValueError("is no reason: say in a few words why the rule does not apply here")
+    return value
+
+
 def _pattern(pattern: str) -> Any:
     """The pattern for editors; our own validator words the error."""
     return Field(json_schema_extra={"pattern": f"^{pattern}$"})
@@ -160,6 +173,8 @@ Name = Annotated[str, _pattern(NAME), AfterValidator(_name)]
 HostName = Annotated[str, _pattern(HOST_NAME), AfterValidator(_host_name)]
 ModelId = Annotated[str, _pattern(MODEL_ID), AfterValidator(_model_id)]
 Package = Annotated[str, _pattern(PACKAGE), AfterValidator(_package)]
+RuleId = Annotated[str, _pattern(RULE_ID), AfterValidator(_rule_id)]
+Reason = Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(_reason)]
 HashSeed = Annotated[str, _pattern("[0-9]{1,10}"), AfterValidator(_hash_seed)]
 EnvName = Annotated[str, AfterValidator(_env_name)]
 Environment = Annotated[dict[EnvName, Text], Field(max_length=256)]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 
-from pdctl.errors import SpecError
 from pdctl.knowledge.models import MODELS
+from pdctl.spec.finding import Finding
 from pdctl.spec.model import Cluster, KvShape
 from pdctl.topology.model import Kv
 
@@ -47,16 +47,17 @@ def chunk_bytes(shape: KvShape, tensor_parallel: int, chunk_size: int) -> int:
     return shape.layers * parts * chunk_size * heads * shape.head_dim * shape.bytes_per_value
 
 
-def size(cluster: Cluster, tensor_parallel: int) -> tuple[Kv | None, list[SpecError]]:
+def size(cluster: Cluster, tensor_parallel: int) -> tuple[Kv | None, list[Finding]]:
     """Buffers for LMCache: a whole number of chunks, at least one prompt of max_model_len."""
     shape, longest = shape_of(cluster), max_model_len(cluster)
     if shape is None or longest is None:
         missing = "model.kv" if shape is None else "model.max_model_len"
         return None, [
-            SpecError(
+            Finding(
+                "MODEL002",
+                ("model",),
                 f"pdctl does not know `{cluster.model.id}`, so it needs `{missing}` to size the KV buffers",
-                where="model",
-                hint="copy layers, kv_heads and head_dim from the model's config.json into `model.kv`,"
+                "copy layers, kv_heads and head_dim from the model's config.json into `model.kv`,"
                 " and give `model.max_model_len`",
             )
         ]
@@ -64,7 +65,7 @@ def size(cluster: Cluster, tensor_parallel: int) -> tuple[Kv | None, list[SpecEr
     one = chunk_bytes(shape, tensor_parallel, tuning.chunk_size)
     prompt = math.ceil(longest / tuning.chunk_size)
     default = max(LEAST_SLOTS, prompt + 1)
-    errors: list[SpecError] = []
+    errors: list[Finding] = []
     slots = _slots("buffer_bytes", tuning.buffer_bytes, one, default, prompt, longest, errors)
     sender = _slots(
         "prefiller_buffer_bytes", tuning.prefiller_buffer_bytes, one, slots, prompt, longest, errors
@@ -74,27 +75,29 @@ def size(cluster: Cluster, tensor_parallel: int) -> tuple[Kv | None, list[SpecEr
 
 
 def _slots(
-    name: str, given: int | None, one: int, default: int, prompt: int, longest: int, errors: list[SpecError]
+    name: str, given: int | None, one: int, default: int, prompt: int, longest: int, errors: list[Finding]
 ) -> int:
     if given is None:
         return default
-    where = f"serving.lmcache.{name}"
+    path = ("serving", "lmcache", name)
     if given % one:
         low, high = given // one, given // one + 1
         errors.append(
-            SpecError(
+            Finding(
+                "KV001",
+                path,
                 f"{given} bytes is {given / one:.2f} KV chunks of {one} bytes; LMCache needs a whole number",
-                where=where,
-                hint=f"use {low * one} ({low} chunks) or {high * one} ({high} chunks), or leave it out",
+                f"use {low * one} ({low} chunks) or {high * one} ({high} chunks), or leave it out",
             )
         )
     elif given // one < prompt:
         errors.append(
-            SpecError(
+            Finding(
+                "KV002",
+                path,
                 f"{given} bytes hold {given // one} chunks, but one prompt of model.max_model_len"
                 f" {longest} tokens needs {prompt}: it could never be transferred",
-                where=where,
-                hint=f"use at least {prompt * one}, or lower model.max_model_len",
+                f"use at least {prompt * one}, or lower model.max_model_len",
             )
         )
     return max(1, given // one)

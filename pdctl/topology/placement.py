@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pdctl.errors import SpecError
+from pdctl.spec.finding import Finding, Path
 from pdctl.spec.model import Cluster, Host
 from pdctl.spec.serving import Place, Pool
 from pdctl.topology.model import Role
@@ -30,16 +30,20 @@ class Placed:
     pinned: Place | None
 
 
+def pool_path(role: Role) -> Path:
+    return ("serving", POOL_FIELD[role])
+
+
 def pools(cluster: Cluster) -> list[tuple[Role, Pool]]:
     """The roles that this cluster runs, with their pools."""
     found = [(role, getattr(cluster.serving, field)) for role, field in POOL_FIELD.items()]
     return [(role, pool) for role, pool in found if pool is not None]
 
 
-def place(cluster: Cluster) -> tuple[list[Placed], list[SpecError]]:
+def place(cluster: Cluster) -> tuple[list[Placed], list[Finding]]:
     """Place every pool; errors name the field, both claims on a GPU, and what would fit."""
     placed: list[Placed] = []
-    errors: list[SpecError] = []
+    errors: list[Finding] = []
     for role, pool in pools(cluster):
         more, problems = _place_pool(cluster, role, pool)
         placed += more
@@ -47,12 +51,12 @@ def place(cluster: Cluster) -> tuple[list[Placed], list[SpecError]]:
     return placed, errors + _overlaps(cluster, placed)
 
 
-def _place_pool(cluster: Cluster, role: Role, pool: Pool) -> tuple[list[Placed], list[SpecError]]:
-    where = f"serving.{POOL_FIELD[role]}"
+def _place_pool(cluster: Cluster, role: Role, pool: Pool) -> tuple[list[Placed], list[Finding]]:
+    where = pool_path(role)
     hosts = _candidates(cluster, pool)
     if not hosts:
         return [], [
-            SpecError("no host is left to place it on", where=where, hint="check `hosts` and `labels`")
+            Finding("PLACE004", where, "no host is left to place it on", "check `hosts` and `labels`")
         ]
     if role is Role.DECODER:
         hosts = hosts[::-1]
@@ -91,14 +95,14 @@ def _round(role: Role, pool: Pool, hosts: Sequence[Host]) -> list[Placed]:
     return _number(role, [(hosts[i % len(hosts)].name, ()) for i in range(pool.count)])
 
 
-def _as_asked(cluster: Cluster, role: Role, pool: Pool) -> tuple[list[Placed], list[SpecError]]:
+def _as_asked(cluster: Cluster, role: Role, pool: Pool) -> tuple[list[Placed], list[Finding]]:
     places = pool.placement or []
     by_name = {host.name: host for host in cluster.hosts}
     rows: list[tuple[str, tuple[int, ...]]] = []
     free: dict[str, list[tuple[int, ...]]] = {}
-    errors: list[SpecError] = []
+    errors: list[Finding] = []
     for i, entry in enumerate(places):
-        where = f"serving.{POOL_FIELD[role]}.placement.{i}"
+        where = (*pool_path(role), "placement", i)
         if entry.gpus is not None or not uses_gpus(cluster):
             rows.append((entry.host, tuple(entry.gpus or ())))
             continue
@@ -124,18 +128,19 @@ def _number(
     return placed
 
 
-def _too_many(where: str, pool: Pool, hosts: Sequence[Host], fit: int) -> SpecError:
+def _too_many(where: Path, pool: Pool, hosts: Sequence[Host], fit: int) -> Finding:
     have = ", ".join(f"{host.name} has {host.gpus.count}" for host in hosts[:5])
     more = f" and {len(hosts) - 5} more hosts" if len(hosts) > 5 else ""
-    return SpecError(
+    return Finding(
+        "GPU006",
+        where,
         f"{pool.count} x tensor_parallel {pool.tensor_parallel} needs"
         f" {pool.count * pool.tensor_parallel} GPUs; {fit} instances fit ({have}{more})",
-        where=where,
-        hint="lower count or tensor_parallel, or add hosts or GPUs",
+        "lower count or tensor_parallel, or add hosts or GPUs",
     )
 
 
-def _overlaps(cluster: Cluster, placed: Sequence[Placed]) -> list[SpecError]:
+def _overlaps(cluster: Cluster, placed: Sequence[Placed]) -> list[Finding]:
     owner: dict[tuple[str, int], Placed] = {}
     clashes: dict[tuple[str, str], tuple[Placed, list[int]]] = {}
     for item in placed:
@@ -145,11 +150,12 @@ def _overlaps(cluster: Cluster, placed: Sequence[Placed]) -> list[SpecError]:
                 clashes.setdefault((name_of(first), name_of(item)), (item, []))[1].append(gpu)
     counts = {host.name: host.gpus.count for host in cluster.hosts}
     return [
-        SpecError(
+        Finding(
+            "GPU005",
+            pool_path(item.role),
             f"GPU {', '.join(map(str, gpus))} of {item.host} is claimed by {first} and {second}"
             f" (the host has {counts[item.host]} GPUs)",
-            where=f"serving.{POOL_FIELD[item.role]}",
-            hint="lower a count or tensor_parallel, or place one of them on another host",
+            "lower a count or tensor_parallel, or place one of them on another host",
         )
         for (first, second), (item, gpus) in clashes.items()
     ]

@@ -1,4 +1,4 @@
-"""Every port of every host, from one ledger.
+"""The ports of each instance.
 
 Bases reproduce the article's numbers; an instance's ports depend only on its role and its slot on the
 host, never on how many others there are.
@@ -6,13 +6,11 @@ host, never on how many others there are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from pdctl.errors import SpecError
 from pdctl.knowledge.versions import SIDE_CHANNEL_PER_INSTANCE, at_least
+from pdctl.spec.finding import Finding, Path
 from pdctl.spec.model import Cluster
 from pdctl.spec.serving import InstancePorts
-from pdctl.topology.model import Instance, Ports, ProxyPlace, Role
+from pdctl.topology.model import Ports, Role
 from pdctl.topology.placement import POOL_FIELD, Placed
 
 # Within one base, decoders begin this far above prefillers: more than 64 GPUs' worth of rank ports.
@@ -56,21 +54,22 @@ def _engine_block(base: int, late: bool, slot: int) -> range:
     return range(first, first + ENGINE_BLOCK)
 
 
-def list_lengths(item: Placed, ports: Ports, tensor_parallel: int, per_instance: bool) -> list[SpecError]:
+def list_lengths(item: Placed, ports: Ports, tensor_parallel: int, per_instance: bool) -> list[Finding]:
     """Pinned lists must hold what the engine opens.
 
     LMCache indexes init and alloc by TP rank (pd_backend.py). vLLM takes one side channel, or with versions
     before `SIDE_CHANNEL_PER_INSTANCE` one per rank, counting up from the first.
     """
-    where = f"serving.{POOL_FIELD[item.role]}.placement.{item.index}.ports"
+    path: Path = ("serving", POOL_FIELD[item.role], "placement", item.index, "ports")
     side = 1 if per_instance else tensor_parallel
     wanted = {"init": tensor_parallel, "alloc": tensor_parallel, "side_channel": side}
     errors = [
-        SpecError(
+        Finding(
+            "PORT002",
+            (*path, name),
             f"tensor_parallel {tensor_parallel} needs {count} {name} port{'s' if count > 1 else ''},"
             f" got {len(getattr(ports, name))}",
-            where=f"{where}.{name}",
-            hint=f"list {count}, or leave `{name}` out",
+            f"list {count}, or leave `{name}` out",
         )
         for name, count in wanted.items()
         if getattr(ports, name) and len(getattr(ports, name)) != count
@@ -78,43 +77,11 @@ def list_lengths(item: Placed, ports: Ports, tensor_parallel: int, per_instance:
     first = ports.side_channel[:1]
     if not errors and first and ports.side_channel != tuple(range(first[0], first[0] + side)):
         errors.append(
-            SpecError(
+            Finding(
+                "PORT004",
+                (*path, "side_channel"),
                 f"vLLM opens {side} side channels from {first[0]} upward, not {list(ports.side_channel)}",
-                where=f"{where}.side_channel",
-                hint="list consecutive ports, or leave `side_channel` out",
+                "list consecutive ports, or leave `side_channel` out",
             )
         )
     return errors
-
-
-def conflicts(instances: Iterable[Instance], proxy: ProxyPlace) -> list[SpecError]:
-    """Ports used twice on a host, or beyond 65535; both owners and purposes named."""
-    owners: dict[tuple[str, int], str] = {}
-    errors: list[SpecError] = []
-    for host, owner, where, named in _claims(instances, proxy):
-        for purpose, port in named:
-            claim = f"{owner} ({purpose})"
-            other = owners.setdefault((host, port), claim)
-            if other != claim:
-                errors.append(
-                    SpecError(
-                        f"port {port} on {host} is used by {other} and by {claim}",
-                        where=where,
-                        hint="pin another port, or leave it out and pdctl will choose one",
-                    )
-                )
-            if port > 65535:
-                errors.append(
-                    SpecError(f"port {port} of {claim} is beyond 65535", where=where, hint="lower its base")
-                )
-    return errors
-
-
-def _claims(
-    instances: Iterable[Instance], proxy: ProxyPlace
-) -> Iterable[tuple[str, str, str, list[tuple[str, int]]]]:
-    front = [("http", proxy.http), ("metrics", proxy.metrics)]
-    front += [("notification", proxy.notification)] if proxy.notification else []
-    yield proxy.host, "proxy", "serving.proxy.ports", front
-    for item in instances:
-        yield item.host, item.name, f"serving.{POOL_FIELD[item.role]}", item.ports.named()

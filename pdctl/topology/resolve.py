@@ -8,11 +8,16 @@ from pdctl.errors import ErrorGroup, SpecError
 from pdctl.knowledge.stacks import STACKS
 from pdctl.knowledge.systems import DEFAULT_SYSTEM
 from pdctl.knowledge.versions import DEFAULT_PINS
+from pdctl.spec.finding import Finding
+from pdctl.spec.locate import written
 from pdctl.spec.model import Cluster, Host
+from pdctl.spec.rules.suppress import suppressed
+from pdctl.spec.rules.table import TABLE
 from pdctl.topology import kv as kv_size
+from pdctl.topology.ledger import port_findings
 from pdctl.topology.model import Instance, Kv, Peer, ProxyPlace, Role, Topology
 from pdctl.topology.placement import Placed, name_of, place, pools
-from pdctl.topology.ports import conflicts, instance_ports, list_lengths, side_channel_per_instance
+from pdctl.topology.ports import instance_ports, list_lengths, side_channel_per_instance
 
 
 def resolve(cluster: Cluster) -> Topology:
@@ -21,18 +26,36 @@ def resolve(cluster: Cluster) -> Topology:
     Raises ErrorGroup with every problem found: too few GPUs, GPUs or ports claimed twice, buffers that
     cannot work. The `where` of each is the key path in the spec.
     """
+    topology, findings = survey(cluster)
+    hushed = suppressed(cluster)
+    errors = [f for f in findings if TABLE[f.rule].severity == "error" and f.rule not in hushed]
+    if errors:
+        raise ErrorGroup(
+            f"{len(errors)} error{'s' if len(errors) > 1 else ''}",
+            [SpecError(f.message, where=written(f.path), hint=f.hint, rule=f.rule) for f in errors],
+        )
+    return topology
+
+
+def survey(cluster: Cluster) -> tuple[Topology, list[Finding]]:
+    """The topology as far as it can be made, and everything wrong or doubtful in it, raising nothing.
+
+    With an error among the findings that cannot be suppressed the topology is incomplete.
+    """
     pins = stack_pins(cluster)
     hosts = {host.name: _peer(cluster, host) for host in cluster.hosts}
-    placed, errors = place(cluster)
-    instances, more = _instances(cluster, pins, hosts, placed)
+    placed, findings = place(cluster)
+    instances, lengths = _instances(cluster, pins, hosts, placed)
     proxy = _proxy(cluster, hosts)
-    kv, kv_errors = _kv(cluster)
-    errors += (
-        more + conflicts(instances, proxy) + kv_errors + _numeric_peers(cluster, hosts) + _unsplit(cluster)
-    )
-    if errors:
-        raise ErrorGroup(f"{len(errors)} error{'s' if len(errors) > 1 else ''}", errors)
-    return Topology(
+    kv, kv_findings = _kv(cluster)
+    findings += [
+        *lengths,
+        *port_findings(cluster, instances, proxy),
+        *kv_findings,
+        *_numeric_peers(cluster, hosts),
+        *_unsplit(cluster),
+    ]
+    topology = Topology(
         spec=cluster,
         hosts=hosts,
         instances=tuple(instances),
@@ -41,6 +64,7 @@ def resolve(cluster: Cluster) -> Topology:
         max_model_len=kv_size.max_model_len(cluster) or 0,
         kv=kv,
     )
+    return topology, findings
 
 
 def stack_pins(cluster: Cluster) -> dict[str, str]:
@@ -65,10 +89,10 @@ def _peer(cluster: Cluster, host: Host) -> Peer:
 
 def _instances(
     cluster: Cluster, pins: dict[str, str], hosts: dict[str, Peer], placed: list[Placed]
-) -> tuple[list[Instance], list[SpecError]]:
+) -> tuple[list[Instance], list[Finding]]:
     parallel = {role: pool.tensor_parallel for role, pool in pools(cluster)}
     found: list[Instance] = []
-    errors: list[SpecError] = []
+    errors: list[Finding] = []
     for item in placed:
         ports = instance_ports(cluster, pins, item, parallel[item.role])
         errors += list_lengths(item, ports, parallel[item.role], side_channel_per_instance(pins))
@@ -100,22 +124,23 @@ def _proxy(cluster: Cluster, hosts: dict[str, Peer]) -> ProxyPlace:
     )
 
 
-def _numeric_peers(cluster: Cluster, hosts: dict[str, Peer]) -> list[SpecError]:
+def _numeric_peers(cluster: Cluster, hosts: dict[str, Peer]) -> list[Finding]:
     """Peers are told by number: Debian and Ubuntu map a host's own name to 127.0.1.1, for nobody else."""
     if len(hosts) == 1:
         return []
     return [
-        SpecError(
+        Finding(
+            "HOST006",
+            ("hosts", index),
             f"{peer.name} has no IP address for its peers: `{peer.private}` is a name",
-            where=f"hosts.{index}",
-            hint="give `private_address` (or `address`) as an IP address",
+            "give `private_address` (or `address`) as an IP address",
         )
         for index, peer in enumerate(hosts.values())
         if not _is_number(peer.private)
     ]
 
 
-def _unsplit(cluster: Cluster) -> list[SpecError]:
+def _unsplit(cluster: Cluster) -> list[Finding]:
     """Prefillers with TP > 1 take one request at a time: LMCache sends split prompts again from the start."""
     pool, serving = cluster.serving.prefillers, cluster.serving
     if pool is None or pool.tensor_parallel == 1 or serving.connector != "lmcache":
@@ -123,11 +148,12 @@ def _unsplit(cluster: Cluster) -> list[SpecError]:
     if pool.max_num_seqs in (None, 1):
         return []
     return [
-        SpecError(
+        Finding(
+            "KV004",
+            ("serving", "prefillers", "max_num_seqs"),
             f"prefillers with tensor_parallel {pool.tensor_parallel} and lmcache must have max_num_seqs 1,"
             f" not {pool.max_num_seqs}",
-            where="serving.prefillers.max_num_seqs",
-            hint="leave it out, use tensor_parallel 1, or use `connector: nixl`",
+            "leave it out, use tensor_parallel 1, or use `connector: nixl`",
         )
     ]
 
@@ -140,7 +166,7 @@ def _is_number(address: str) -> bool:
     return True
 
 
-def _kv(cluster: Cluster) -> tuple[Kv | None, list[SpecError]]:
+def _kv(cluster: Cluster) -> tuple[Kv | None, list[Finding]]:
     serving = cluster.serving
     if serving.mode != "disaggregated" or serving.connector != "lmcache":
         return None, []

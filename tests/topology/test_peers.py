@@ -14,7 +14,7 @@ def test_several_hosts_need_ip_addresses_for_their_peers() -> None:
     with pytest.raises(ErrorGroup) as caught:
         resolve(cluster(hosts=named))
     [error] = caught.value.errors
-    assert error.where == "hosts.0" and "`gpu01` is a name" in str(error)
+    assert error.where == "hosts[0]" and "`gpu01` is a name" in str(error)
     resolve(cluster(hosts=[named[0] | {"private_address": "10.0.0.1"}, named[1]]))
 
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from pdctl.errors import SpecError
 from pdctl.spec.finding import Finding
 from pdctl.spec.model import Cluster
-from pdctl.spec.rules import arguments, effect, engine, environment, hosts, layout, match, pins, secret
+from pdctl.spec.rules import (
+    arguments,
+    effect,
+    engine,
+    environment,
+    hosts,
+    layout,
+    match,
+    pins,
+    secret,
+    suppress,
+)
 from pdctl.spec.rules.rule import Rule
 
 RULES: tuple[Rule, ...] = (
@@ -41,6 +51,7 @@ RULES: tuple[Rule, ...] = (
     Rule(secret.each_has_one_source, {"secrets"}),
     Rule(secret.values_stay_out, {"serving"}),
     Rule(secret.names_are_given_once, {"serving", "secrets"}),
+    Rule(suppress.suppressions_are_allowed, {"suppress"}),
 )
 
 
@@ -49,7 +60,3 @@ def findings(cluster: Cluster, broken: frozenset[str] = frozenset()) -> Iterator
     for rule in RULES:
         if not rule.reads & broken:
             yield from rule.check(cluster)
-
-
-def apart(suppress: object, found: Iterable[SpecError]) -> tuple[list[SpecError], list[SpecError]]:
-    return list(found), []

@@ -1,0 +1,72 @@
+"""The arrow Inspection -> Judgement: all that can be known of a spec without a host, and its topology."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pdctl.errors import ErrorGroup, SpecError
+from pdctl.spec.load import Inspection, group, inspect_file
+from pdctl.spec.rules.suppress import apart, unused
+from pdctl.topology.model import Topology
+from pdctl.topology.resolve import survey
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What was found in a file, each with its place; `topology` is None when there are errors."""
+
+    name: str
+    topology: Topology | None
+    errors: tuple[SpecError, ...] = ()
+    warnings: tuple[SpecError, ...] = ()
+    suppressed: tuple[tuple[SpecError, str], ...] = ()  # with the reason that the file gives
+    left_out: int = 0
+
+    def error(self) -> ErrorGroup:
+        """All errors as one, to be raised."""
+        return group(self.errors, self.name, self.left_out)
+
+    def sound(self) -> Topology:
+        """The topology. Raises ErrorGroup with every error when there is none."""
+        if self.topology is None:
+            raise self.error()
+        return self.topology
+
+
+def judge_file(path: Path) -> Judgement:
+    """Read and judge a file; one that cannot be read is an error like any other."""
+    return judge(inspect_file(path))
+
+
+def judge(seen: Inspection) -> Judgement:
+    """What the spec's own text says, then what follows from it once it is resolved."""
+    kept, hushed = apart(seen.suppressed, seen.found)
+    if seen.cluster is None or seen.text is None or _errors(kept):
+        return _judgement(seen, None, kept, hushed)
+    topology, findings = survey(seen.cluster)
+    more, more_hushed = apart(seen.suppressed, seen.text.located(findings))
+    hushed += more_hushed
+    kept += more
+    if not _errors(kept):
+        kept += seen.text.located(unused(seen.cluster, hushed))
+    return _judgement(seen, None if _errors(kept) else topology, kept, hushed)
+
+
+def _judgement(
+    seen: Inspection, topology: Topology | None, kept: Iterable[SpecError], hushed: Sequence[SpecError]
+) -> Judgement:
+    ordered = sorted(kept, key=lambda found: found.place[1:3] if found.place else (0, 0))
+    return Judgement(
+        name=seen.name,
+        topology=topology,
+        errors=tuple(_errors(ordered)),
+        warnings=tuple(found for found in ordered if found.severity == "warning"),
+        suppressed=tuple((found, seen.suppressed[found.rule]) for found in hushed),
+        left_out=seen.left_out,
+    )
+
+
+def _errors(found: Iterable[SpecError]) -> list[SpecError]:
+    return [each for each in found if each.severity == "error"]
