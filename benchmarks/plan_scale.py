@@ -1,6 +1,6 @@
 """10, 100 and 1,000 simulated hosts -> how long a plan takes on one core, and how much memory.
 
-Every case runs in a process of its own, which does what `pdctl diff --json` does with the answers of the hosts:
+Every case runs in a process of its own, which does what `pdctl diff --json` does with the answers of hosts:
 it reads the spec, resolves it, renders what is wanted, reads the answers, plans, and makes the document.
 """
 
