@@ -40,6 +40,7 @@ def without(seen: Observation, errors: Mapping[str, HostError]) -> Observation:
         notices=_others(seen.notices, errors),
         strays=_others(seen.strays, errors),
         kept=_others(seen.kept, errors),
+        foreign=_others(seen.foreign, errors),
         failures={**seen.failures, **errors},
     )
 

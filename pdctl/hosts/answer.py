@@ -19,6 +19,7 @@ from pydantic import (
 
 from pdctl.errors import HostError
 from pdctl.hosts.observation import Facts, Kept, OwedRestart
+from pdctl.plan.foreign import Foreign
 from pdctl.state import Directory, File, Package, Unit, User, Venv
 
 RECORD_VERSION = 1
@@ -80,6 +81,7 @@ class Answer(BaseModel):
     bundle: dict[str, int] = {}
     facts: Facts
     strays: list[str] = []
+    foreign: list[Foreign] = []
     kept: Kept | None = None
     errors: list[str] = []
     notes: list[str] = []

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pdctl.errors import PdctlError
+from pdctl.plan.foreign import Foreign
 from pdctl.state import Key, Resource
 
 
@@ -41,6 +42,7 @@ class Facts:
     memory_bytes: int
     disk_free: dict[str, int]
     gpus: tuple[Gpu, ...] = ()
+    driver: str = ""  # version of the NVIDIA kernel module that is loaded
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,8 @@ class Observation:
 
     `contents` are the bytes of wanted files that differ (not secret, not large); `bundle` the files a host's
     bundle holds, by size; `notices` what could not be read there and no plan needs; `strays` units of
-    this cluster that neither the spec nor the record names; `kept` lock, journal and generations by host.
+    this cluster that neither the spec nor the record names; `kept` lock, journal and generations by host;
+    `foreign` who else is on our ports and GPUs.
     """
 
     state: Mapping[Key, Resource]
@@ -154,6 +157,7 @@ class Observation:
     failures: Mapping[str, PdctlError]
     strays: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     kept: Mapping[str, Kept] = field(default_factory=dict)
+    foreign: Mapping[str, tuple[Foreign, ...]] = field(default_factory=dict)
 
     @property
     def newest_spec(self) -> SpecText | None:

@@ -35,10 +35,12 @@ def probe(
     progress: Progress | None = None,
     timeout_s: float = 60.0,
     sessions: Sessions | None = None,
+    claims: Mapping[str, Any] | None = None,
 ) -> Observation:
     """Look at every host of the spec that lies in `folder`; one that cannot be looked at stops no other.
 
-    With `sessions` their connections are used, and stay open.
+    With `sessions` their connections are used, and stay open. `claims` say what ports and GPUs are for
+    (`topology.claims`): then the hosts tell who else is on them.
     """
     rows = _rows_by_host(desired)
     answers: dict[str, Answer] = {}
@@ -47,7 +49,7 @@ def probe(
         connected = sessions or stack.enter_context(sessions_for(cluster, folder, keep=0))
 
         def look(host: str) -> Answer:
-            asked = request(cluster.cluster, rows.get(host, []))
+            asked = request(cluster.cluster, rows.get(host, []), (claims or {}).get(host))
             return ask(connected, host, asked, timeout_s)
 
         for host, outcome in on_each({host: host for host in connected.hosts}, look):
@@ -61,7 +63,7 @@ def probe(
     return observation(answers, {host: failures[host] for host in connected.hosts if host in failures})
 
 
-def request(cluster: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def request(cluster: str, rows: list[dict[str, Any]], claims: Any = None) -> dict[str, Any]:
     """What `pdctl_observe.observe` is asked."""
     return {
         "cluster": cluster,
@@ -69,6 +71,7 @@ def request(cluster: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
         "bundle": BUNDLE,
         "content_limit": CONTENT_LIMIT,
         "resources": rows,
+        **({"claims": claims} if claims else {}),
     }
 
 
@@ -120,6 +123,7 @@ def observation(answers: Mapping[str, Answer], failures: Mapping[str, PdctlError
         notices={host: tuple(answer.notes) for host, answer in answers.items() if answer.notes},
         failures=failures,
         strays={host: tuple(answer.strays) for host, answer in answers.items() if answer.strays},
+        foreign={host: tuple(answer.foreign) for host, answer in answers.items() if answer.foreign},
         kept={host: answer.kept for host, answer in answers.items() if answer.kept},
     )
 

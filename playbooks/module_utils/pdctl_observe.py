@@ -10,6 +10,7 @@ from typing import Any
 from ansible.module_utils.pdctl_namespace import unit_files
 from ansible.module_utils.pdctl_observe_facts import bundle_files, facts
 from ansible.module_utils.pdctl_observe_files import contents, observe_directory, observe_file, observe_user
+from ansible.module_utils.pdctl_observe_foreign import foreign
 from ansible.module_utils.pdctl_observe_generations import kept_state
 from ansible.module_utils.pdctl_observe_packages import observe_packages
 from ansible.module_utils.pdctl_observe_units import observe_units
@@ -37,12 +38,15 @@ def observe(request: Row) -> Row:
     asked = wanted + remembered(record)
     ours = {row["path"] for row in asked if row["kind"] == "file"}
     rows = observe_rows(asked, request["cluster"], errors, ours)
+    known = facts(notes)
+    units = [row["name"] for row in rows if row["kind"] == "unit"]
     return {
         "resources": rows,
         "record": record,
         "contents": contents(wanted, rows, request.get("content_limit", 0), notes),
         "bundle": bundle_files(request["bundle"]),
-        "facts": facts(notes),
+        "facts": known,
+        "foreign": foreign(request.get("claims") or {}, request["cluster"], units, known["gpus"], notes),
         "strays": strays(asked, request["cluster"]),
         "kept": _reading("generations", errors, kept_state, request["record"], notes),
         "errors": errors,

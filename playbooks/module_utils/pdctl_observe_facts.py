@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 import time
@@ -43,6 +44,7 @@ def facts(notes: list[str]) -> dict[str, Any]:
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "disk_free": {path: disk_free(path) for path in ("/opt", "/etc", "/var")},
         "gpus": _gpus(notes),
+        "driver": loaded_driver(_text("/proc/driver/nvidia/version")),
     }
 
 
@@ -76,6 +78,15 @@ def parse_gpus(text: str) -> list[dict[str, Any]]:
                 row[name] = int(row[name]) if row[name].isdigit() else None
             gpus.append(row)
     return gpus
+
+
+def loaded_driver(text: str) -> str:
+    """The version of the NVIDIA kernel module that runs, of /proc/driver/nvidia/version; empty without one.
+
+    `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build  (...)`
+    """
+    found = re.search(r"Kernel Module\b.*?\s(\d+(?:\.\d+)+)\s", text)
+    return found.group(1) if found else ""
 
 
 def _gpus(notes: list[str]) -> list[dict[str, Any]]:

@@ -1,0 +1,66 @@
+"""What pdctl does not own, in words; drivers that wait for a reboot; packages that will need one."""
+
+from __future__ import annotations
+
+import pytest
+
+from pdctl.knowledge.reboots import upstream
+from pdctl.plan import Action, Change, Plan
+from pdctl.plan.foreign import Foreign, foreign
+from pdctl.plan.reboots import reboots
+from pdctl.state import Key, Package
+
+DRIVER = "nvidia-driver-580-server-open"
+OLD, NEW = "580.82.07-0ubuntu0.22.04.1", "580.95.05-0ubuntu0.22.04.2"
+
+
+def test_a_process_on_a_gpu_and_one_on_a_port_are_told_in_words() -> None:
+    gpu = Foreign("gpu", "3", "decoder-0", pid=812, process="python3", user="bob", memory_mib=4096)
+    port = Foreign("port", "7200", "decoder-0", pid=9, process="nginx", user="root", unit="nginx.service")
+    found = foreign({"h2": [gpu], "h1": [port]}, {}, {})
+    assert [(row.host, row.what) for row in found] == [
+        ("h1", "port 7200 (decoder-0) is held by nginx, pid 9 of root, nginx.service"),
+        ("h2", "GPU 3 (decoder-0) is used by python3, pid 812 of bob, 4096 MiB"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("loaded", "said"),
+    [
+        ("580.82.07", ["driver 580.82.07 is loaded, 580.95.05 is installed: it needs a reboot"]),
+        ("580.95.05", []),
+        ("", []),
+    ],
+)
+def test_a_driver_that_is_not_the_installed_one_is_told(loaded: str, said: list[str]) -> None:
+    observed = {
+        Key("h1", f"package:{DRIVER}"): Package(DRIVER, NEW),
+        Key("h1", "package:x"): Package("x", "1"),
+    }
+    assert [row.what for row in foreign({}, {"h1": loaded}, observed)] == said
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "needed"),
+    [
+        (DRIVER, OLD, NEW, f"{OLD} -> {NEW}"),
+        (DRIVER, None, NEW, ""),
+        (DRIVER, NEW, NEW, ""),
+        ("doca-ofed", "2.9", "3.0.0-058218", "2.9 -> 3.0.0-058218"),
+        ("linux-image-6.8.0-60-generic", None, "6.8.0-60.63", "none -> 6.8.0-60.63"),
+        ("libnuma1", "1", "2", ""),
+    ],
+)
+def test_packages_whose_old_version_stays_loaded_need_a_reboot(
+    name: str, before: str | None, after: str, needed: str
+) -> None:
+    have = Package(name, before) if before else None
+    action = Action.UPDATE if before else Action.CREATE
+    change = Change(Key("h1", f"package:{name}"), action, Package(name, after), have, ())
+    found = reboots(Plan("chat", (change,), (), (), (), {}))
+    assert [row.change for row in found] == ([needed] if needed else [])
+
+
+@pytest.mark.parametrize("version", [NEW, f"1:{NEW}", "580.95.05", "580.95.05+dfsg-1"])
+def test_the_upstream_part_of_a_version_is_what_driver_and_fabric_manager_share(version: str) -> None:
+    assert upstream(version) == "580.95.05"
