@@ -58,6 +58,7 @@ def proxy_unit(topology: Topology, venv: Venv, config: File) -> list[Resource]:
         venv=venv,
         health=(f"{topology.proxy.url}/health", PROXY_START_S),
         static=(static_digest(config.content),),
+        loaded=config.digest,
         control=control_path(topology.cluster),
     )
     return _resources(topology, process)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
+from dataclasses import replace
 
 from pdctl.plan.model import Action, Change
 from pdctl.plan.text import file_diff
-from pdctl.state import Key, Resource, State, difference
+from pdctl.state import Key, Resource, State, Unit, difference
 
 
 def action(want: Resource | None, have: Resource | None) -> Action | None:
@@ -55,7 +56,23 @@ def _why(want: Resource | None, have: Resource | None) -> tuple[str, ...]:
         return ("no longer in the spec",)
     if have is None:
         return ("missing",)
+    if isinstance(want, Unit) and isinstance(have, Unit):
+        return tuple(taken_up(want, have))
     return difference(want, have)
+
+
+def taken_up(want: Unit, have: Unit) -> Iterator[str]:
+    """The difference in words of what is done about it, where a running proxy does it without a restart."""
+    told = have
+    if have.loaded and have.revision == want.revision:
+        told = replace(have, loaded=want.loaded, drained=want.drained, sides=want.sides)
+    yield from difference(want, told)
+    if told.loaded != have.loaded:
+        yield "takes up the new list of instances without a restart"
+    if told.drained != have.drained:
+        yield f"undrain {', '.join(have.drained)}"
+    if told.sides != have.sides:
+        yield "pair all instances again"
 
 
 def _is_drift(want: Resource | None, have: Resource | None, before: Resource | None) -> bool:

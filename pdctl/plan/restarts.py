@@ -55,6 +55,11 @@ def stale_peers(topology: Topology) -> bool:
     return at_least(versions.STALE_PEERS_UNTIL, topology.pins["lmcache"])
 
 
+def is_silent(unit: Unit, now: Unit) -> bool:
+    """A running proxy that can neither be told to reload nor to drain."""
+    return bool(unit.loaded) and not now.loaded
+
+
 def unit_file(key: Key, unit: Unit) -> Key:
     return Key(key.host, f"file:{UNITS}/{unit.name}")
 
@@ -66,7 +71,9 @@ def _units(state: State) -> Iterator[tuple[Key, Unit]]:
 
 
 def _looks_right(unit: Unit, now: Resource | None) -> bool:
-    return isinstance(now, Unit) and now.revision == unit.revision and not set(now.deviations) - {RELOAD}
+    if not isinstance(now, Unit) or is_silent(unit, now):
+        return False
+    return now.revision == unit.revision and not set(now.deviations) - {RELOAD}
 
 
 def _stale(
@@ -86,6 +93,8 @@ def _stale(
             yield key, named or ("runs with an older configuration",)
         elif set(now.deviations) - {RELOAD}:
             yield key, now.deviations
+        elif is_silent(unit, now):
+            yield key, ("its control socket does not answer",)
         elif restarted_outside(recorded.get(key), now):
             read = [*inputs, *(changed[k] for k in (unit_file(key, unit),) if k in changed)]
             edited = tuple(f"was started with the edited {_label(c)}" for c in read if c.drift)

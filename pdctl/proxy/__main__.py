@@ -22,9 +22,9 @@ def main(argv: list[str] | None = None) -> int:
     path: Path = parser.parse_args(argv).config
     log_to_stderr()
     try:
-        config = load(path)
+        loaded = load(path)
         raise_file_limit()
-        return asyncio.run(run(config))
+        return asyncio.run(run(loaded))
     except ConfigError as error:
         print(f"pdctl_proxy: {error}", file=sys.stderr)
         return 2

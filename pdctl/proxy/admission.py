@@ -1,130 +1,189 @@
-"""Slots of the decoders' KV buffers: a request enters only when all of its KV will fit.
+"""Who serves a request: at once, or after a wait in the queue.
 
-LMCache 0.3.10 deadlocks when a decoder's buffer is full: its allocator waits for ever and blocks every
-prefiller. Nobody but the proxy can keep the buffer from filling up.
+With LMCache a request enters only when all of its KV will fit: 0.3.10 deadlocks when a decoder's buffer is
+full, since its allocator waits for ever and blocks every prefiller. Nobody but the proxy can keep the buffer
+from filling up. Decoder and prefiller are chosen together, so that nothing can come between the two.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
 from .answers import RefusedError, busy, too_large, unavailable
 from .config import Limits
-from .fleet import Fleet, Member
+from .fleet import Fleet
+from .member import Member, Use
 from .metrics import Sample
 
 
-class Lease:
-    """Slots held on one decoder, until released; releasing twice is harmless."""
+class Ends(Protocol):
+    def end(self) -> None: ...
 
-    def __init__(self, admission: Admission, member: Member, slots: int) -> None:
+
+T = TypeVar("T", bound=Ends)
+
+
+class Lease:
+    """Slots held on one decoder until released, a pair of legs until ended; doing so twice is harmless."""
+
+    def __init__(self, admission: Admission, member: Member, prefiller: Member, slots: int) -> None:
         self._admission = admission
         self.member = member
         self.slots = slots
+        self.decode = member.use()
+        self.prefill = prefiller.use()
+        member.slots_used += slots
 
     def release(self) -> None:
-        self._admission.give_back(self)
-        self.slots = 0
+        slots, self.slots = self.slots, 0
+        if slots:
+            self.member.slots_used -= slots
+            self._admission.serve()
+
+    def end(self) -> None:
+        self.prefill.end()
+        self.decode.end()
+        self.release()
 
 
 @dataclass(eq=False)
 class Waiter:
-    need: int
-    avoid: Collection[str]
-    lease: asyncio.Future[Lease] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    """`find` takes what it finds; `refusal` says why there is no sense in waiting any longer."""
+
+    find: Callable[[], Ends | None]
+    refusal: Callable[[], RefusedError | None]
+    in_turn: bool  # nobody behind it in the queue is served before it, as far as in turn too
+    found: asyncio.Future[Ends] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
 class Admission:
     def __init__(self, fleet: Fleet, limits: Limits) -> None:
         self._fleet = fleet
-        self._limits = limits
-        self._used = {member.name: 0 for member in fleet.of("decoder")}
-        self._queue: deque[Waiter] = deque()
+        self.limits = limits
+        self._queue: list[Waiter] = []
         fleet.changed = self.review
 
     async def acquire(self, need: int, avoid: Collection[str] = ()) -> Lease:
-        """Hold `need` slots on the decoder with the most room; first come, first served if there is none."""
-        if refusal := self._refusal(need, avoid):
-            raise refusal
-        member = None if self._queue else self._place(need, avoid)
-        if member is not None:
-            return self._take(member, need)
-        if len(self._queue) >= self._limits.queue:
-            raise busy(f"{len(self._queue)} requests are waiting for room on a decoder")
-        waiter = Waiter(need, avoid)
-        self._queue.append(waiter)
-        return await self._wait(waiter)
+        """A decoder with room for `need` slots, and a prefiller for it; first come, first served."""
+        return await self._found(
+            lambda: self._pair(need, avoid),
+            lambda: self._refusal(need, avoid),
+            in_turn=True,
+            late="no room on a decoder",
+        )
 
-    async def _wait(self, waiter: Waiter) -> Lease:
+    async def choose(
+        self,
+        role: str,
+        avoid: Collection[str] = (),
+        partner: Member | None = None,
+        needing: str | None = None,
+    ) -> Use:
+        """The least loaded instance of a role, in use; see `Fleet.candidates`."""
+
+        def find() -> Use | None:
+            member = self._fleet.best(role, avoid, partner, needing)
+            return member.use() if member else None
+
+        def refusal() -> RefusedError | None:
+            # Only for the role itself are those to be avoided that failed this request.
+            return self._fleet.hopeless([role], avoid) or self._fleet.hopeless([needing] if needing else [])
+
+        return await self._found(find, refusal, in_turn=False, late=f"no {role} was undrained")
+
+    async def _found(
+        self,
+        find: Callable[[], T | None],
+        refusal: Callable[[], RefusedError | None],
+        *,
+        in_turn: bool,
+        late: str,
+    ) -> T:
+        if refused := refusal():
+            raise refused
+        found = None if in_turn and any(waiter.in_turn for waiter in self._queue) else find()
+        if found is not None:
+            return found
+        if len(self._queue) >= self.limits.queue:
+            raise busy(f"{len(self._queue)} requests are waiting for an instance that can take them")
+        waiter = Waiter(find, refusal, in_turn)
+        self._queue.append(waiter)
+        return await self._wait(waiter, late)  # type: ignore[return-value]  # what its own `find` has found
+
+    async def _wait(self, waiter: Waiter, late: str) -> Ends:
         try:
-            await asyncio.wait({waiter.lease}, timeout=self._limits.queue_wait_s)
-            if not waiter.lease.done():
-                raise busy(f"no room on a decoder within {self._limits.queue_wait_s:g} s")
+            await asyncio.wait({waiter.found}, timeout=self.limits.queue_wait_s)
+            if not waiter.found.done():
+                raise busy(f"{late} within {self.limits.queue_wait_s:g} s")
         except asyncio.CancelledError:
-            if waiter.lease.done() and not waiter.lease.exception():
-                waiter.lease.result().release()
+            if waiter.found.done() and not waiter.found.exception():
+                waiter.found.result().end()
             raise
         finally:
             if waiter in self._queue:
                 self._queue.remove(waiter)
-                self._serve()
-        return waiter.lease.result()
+                self.serve()
+        return waiter.found.result()
 
     def review(self) -> None:
         """An instance has come or gone: tell those who can never be placed now, and place whoever can."""
         for waiter in tuple(self._queue):
-            if refusal := self._refusal(waiter.need, waiter.avoid):
+            if refused := waiter.refusal():
                 self._queue.remove(waiter)
-                waiter.lease.set_exception(refusal)
-        self._serve()
+                waiter.found.set_exception(refused)
+        self.serve()
 
-    def give_back(self, lease: Lease) -> None:
-        if lease.slots:
-            self._used[lease.member.name] -= lease.slots
-            self._serve()
-
-    def _serve(self) -> None:
-        while self._queue:
-            member = self._place(self._queue[0].need, self._queue[0].avoid)
-            if member is None:
-                return
-            waiter = self._queue.popleft()
-            waiter.lease.set_result(self._take(member, waiter.need))
+    def serve(self) -> None:
+        blocked = False
+        for waiter in tuple(self._queue):
+            if waiter.in_turn and blocked:
+                continue
+            found = waiter.find()
+            if found is None:
+                blocked = blocked or waiter.in_turn
+                continue
+            self._queue.remove(waiter)
+            waiter.found.set_result(found)
 
     def _refusal(self, need: int, avoid: Collection[str]) -> RefusedError | None:
-        largest = max(member.slots for member in self._fleet.of("decoder"))
+        decoders = self._fleet.of("decoder")
+        largest = max(member.slots for member in decoders)
         if need > largest:
             return too_large(f"the prompt's KV takes {need} slots, a decoder's buffer has {largest}")
-        if all(need > member.slots for member in self._fleet.available("decoder", avoid)):
+        hopeful = [member for member in decoders if member.promising and member.name not in avoid]
+        if all(need > member.slots for member in hopeful):
             return unavailable("no healthy decoder that could hold this request")
-        return None
+        return self._fleet.hopeless(["prefiller"], avoid)
 
-    def _place(self, need: int, avoid: Collection[str]) -> Member | None:
+    def _pair(self, need: int, avoid: Collection[str]) -> Lease | None:
         fitting = [
             member
-            for member in self._fleet.available("decoder", avoid)
-            if self._used[member.name] + need <= member.slots
+            for member in self._fleet.candidates("decoder", avoid, needing="prefiller")
+            if member.slots_used + need <= member.slots
         ]
-        return min(self._fleet.turned(fitting), key=self._burden, default=None)
+        for decoder in sorted(self._fleet.turned(fitting), key=lambda member: self._burden(member, avoid)):
+            prefiller = self._fleet.best("prefiller", avoid, decoder)
+            if prefiller is not None:
+                self._fleet.peers.meet(prefiller.name, decoder.name)
+                return Lease(self, decoder, prefiller, need)
+        return None
 
-    def _burden(self, member: Member) -> tuple[bool, int, float]:
-        prefillers = self._fleet.available("prefiller")
+    def _burden(self, member: Member, avoid: Collection[str]) -> tuple[bool, int, float]:
+        prefillers = self._fleet.candidates("prefiller", avoid, member)
         only_stale = all((prefiller.name, member.name) in self._fleet.stale for prefiller in prefillers)
-        return (only_stale, member.in_flight, self._used[member.name] / member.slots)
-
-    def _take(self, member: Member, need: int) -> Lease:
-        self._used[member.name] += need
-        return Lease(self, member, need)
+        return (only_stale, member.in_flight, member.slots_used / member.slots)
 
     @property
     def waiting(self) -> int:
         return len(self._queue)
 
     def used(self, name: str) -> int:
-        return self._used[name]
+        """Slots that are held on an instance, those of one that left under the same name included."""
+        members = (*self._fleet.of("decoder"), *self._fleet.leaving)
+        return sum(member.slots_used for member in members if member.name == name)
 
     def gauges(self) -> Iterator[Sample]:
         yield ("pdctl_proxy_queue_length", (), len(self._queue))
@@ -132,4 +191,4 @@ class Admission:
             if member.slots:
                 labels = (("decoder", member.name),)
                 yield ("pdctl_proxy_decoder_slots", labels, member.slots)
-                yield ("pdctl_proxy_decoder_slots_used", labels, self._used[member.name])
+                yield ("pdctl_proxy_decoder_slots_used", labels, member.slots_used)

@@ -13,11 +13,13 @@ from .relay import relay
 
 async def serve(gateway: Gateway, exchange: Exchange) -> web.StreamResponse:
     async def attempt(avoid: Collection[str]) -> web.StreamResponse:
-        server = gateway.fleet.pick("server", avoid)
-        exchange.served_by["server"] = server.name
-        with server.busy():
+        use = await gateway.admission.choose("server", avoid)
+        exchange.served_by["server"] = use.member.name
+        try:
             headers = exchange.leg_headers()
-            async with gateway.legs.decode(server, exchange.path, exchange.body, headers) as leg:
+            async with gateway.legs.decode(use.member, exchange.path, exchange.body, headers) as leg:
                 return await relay(exchange, leg)
+        finally:
+            use.end()
 
     return await gateway.legs.retrying(attempt)

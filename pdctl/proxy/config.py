@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
@@ -91,14 +92,29 @@ class Config:
         return self.lmcache and self.decode_leg == "append-first-token"
 
 
-def load(path: Path) -> Config:
+# What a running proxy takes up when it reads its file again; all else needs a restart.
+RELOADABLE = frozenset({"prefillers", "decoders", "servers", "limits", "health"})
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A configuration, the file it was read from, and the digest of that file's bytes."""
+
+    config: Config
+    path: Path | None = None
+    digest: str = ""
+
+
+def load(path: Path) -> Loaded:
     try:
-        text = path.read_text(encoding="utf-8")
+        data = path.read_bytes()
+        text = data.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise ConfigError(f"{path}: {reason}") from error
     try:
-        return parse(json.loads(text, object_pairs_hook=without_duplicates))
+        config = parse(json.loads(text, object_pairs_hook=without_duplicates))
+        return Loaded(config, path, "sha256:" + hashlib.sha256(data).hexdigest())
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
     except (ValueError, RecursionError) as error:
@@ -123,6 +139,8 @@ def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def problems(config: Config) -> Iterable[str]:
     yield from mode_problems(config)
     yield from address_problems(config)
+    if config.control is not None and not config.control.startswith("/"):
+        yield f"control: must be an absolute path, got {config.control!r}"
     yield from instance_problems(config)
     if config.lmcache:
         yield from lmcache_problems(config)

@@ -1,63 +1,18 @@
-"""The instances as the proxy sees them: who is in rotation, who is least loaded, who holds a stale peer."""
+"""The instances as the proxy sees them: who is in rotation, who is least loaded, who may serve with whom."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 
-from .answers import unavailable
+from .answers import RefusedError, unavailable
 from .config import Config, Decoder, Server
+from .member import Member
 from .metrics import Metrics, Sample
+from .peers import Peers
 
 log = logging.getLogger("pdctl.proxy")
-
-
-@dataclass(eq=False)
-class Member:
-    """One instance and what is known of it."""
-
-    role: str
-    instance: Server | Decoder
-    up: bool = False  # its /health answers
-    was_up: bool = False
-    out_until: float = 0.0  # loop time until which failed requests keep it out of rotation
-    failures: int = 0  # failed requests in a row
-    in_flight: int = 0
-    started: float | None = None  # its process_start_time_seconds
-    version: str | None = None
-    simulated: bool = False
-
-    @property
-    def name(self) -> str:
-        return self.instance.name
-
-    @property
-    def url(self) -> str:
-        return self.instance.url.rstrip("/")
-
-    @property
-    def slots(self) -> int:
-        return self.instance.slots if isinstance(self.instance, Decoder) else 0
-
-    @property
-    def decoder(self) -> Decoder:
-        assert isinstance(self.instance, Decoder)
-        return self.instance
-
-    @property
-    def available(self) -> bool:
-        return self.up and asyncio.get_running_loop().time() >= self.out_until
-
-    @contextmanager
-    def busy(self) -> Iterator[None]:
-        self.in_flight += 1
-        try:
-            yield
-        finally:
-            self.in_flight -= 1
 
 
 class Fleet:
@@ -65,15 +20,17 @@ class Fleet:
         self._config = config
         self._metrics = metrics
         self._turns: dict[str, int] = {}
-        self.members = [
-            *(Member("prefiller", item) for item in config.prefillers),
-            *(Member("decoder", item) for item in config.decoders),
-            *(Member("server", item) for item in config.servers),
-        ]
-        # (prefiller, decoder) pairs where the prefiller caches a peer from before the decoder's restart.
-        # LMCache 0.3.10 and 0.5.6 (nixl_channel.py) never drop it: its next write to that decoder fails.
-        self.stale: set[tuple[str, str]] = set()
+        self.members = [Member(role, item) for role, item in instances(config)]
+        self.leaving: list[Member] = []  # out of the configuration, with requests to finish
+        self.peers = Peers()
+        # Names that are only paired with each other, so that no request crosses between instances from
+        # before and from after a restart.
+        self.sides: frozenset[str] = frozenset()
         self.changed: Callable[[], None] = lambda: None  # the admission queue listens here
+
+    @property
+    def stale(self) -> set[tuple[str, str]]:
+        return self.peers.stale
 
     def of(self, role: str) -> list[Member]:
         return [member for member in self.members if member.role == role]
@@ -81,15 +38,45 @@ class Fleet:
     def available(self, role: str, avoid: Collection[str] = ()) -> list[Member]:
         return [member for member in self.of(role) if member.available and member.name not in avoid]
 
-    def pick(self, role: str, avoid: Collection[str] = (), decoder: str | None = None) -> Member:
-        """The least loaded one; for a decoder's sake one without a stale peer; in turn among equals."""
-        self.require(role, avoid)
-        stale, candidates = self.stale, self.turned(self.available(role, avoid))
-        return min(candidates, key=lambda member: ((member.name, decoder) in stale, member.in_flight))
+    def together(self, one: Member, other: Member) -> bool:
+        return (one.name in self.sides) == (other.name in self.sides)
 
-    def require(self, role: str, avoid: Collection[str] = ()) -> None:
-        if not self.available(role, avoid):
-            raise unavailable(f"no healthy {role}")
+    def candidates(
+        self,
+        role: str,
+        avoid: Collection[str] = (),
+        partner: Member | None = None,
+        needing: str | None = None,
+    ) -> list[Member]:
+        """Those that may serve: on the partner's side, or on one where the role `needing` has somebody."""
+        others = [partner] if partner else self.available(needing) if needing else None
+        return [
+            member
+            for member in self.available(role, avoid)
+            if others is None or any(self.together(member, other) for other in others)
+        ]
+
+    def best(
+        self,
+        role: str,
+        avoid: Collection[str] = (),
+        partner: Member | None = None,
+        needing: str | None = None,
+    ) -> Member | None:
+        """The least loaded one; for a decoder's sake one without a stale peer; in turn among equals."""
+        stale, decoder = self.stale, partner.name if partner else ""
+        return min(
+            self.turned(self.candidates(role, avoid, partner, needing)),
+            key=lambda member: ((member.name, decoder) in stale, member.in_flight),
+            default=None,
+        )
+
+    def hopeless(self, roles: Collection[str], avoid: Collection[str] = ()) -> RefusedError | None:
+        """Why waiting for one of each role makes no sense: nobody is healthy, and nobody drained either."""
+        for role in roles:
+            if not any(member.promising and member.name not in avoid for member in self.of(role)):
+                return unavailable(f"no healthy {role}")
+        return None
 
     def turned(self, candidates: list[Member]) -> list[Member]:
         """The same ones, beginning with another one each time, so that equals take turns."""
@@ -108,16 +95,15 @@ class Fleet:
 
     def failed(self, member: Member, *, refused: bool = False) -> None:
         """Count a failed request; a refused connection is proof enough, other failures only in a row."""
+        health = self._config.health
         self._metrics.count("pdctl_proxy_instance_failures_total", instance=member.name)
         member.failures += 1
         if refused:
             self.down(member, "refuses connections")
-        elif member.failures >= self._config.health.failures:
-            member.failures = (
-                self._config.health.failures - 1
-            )  # after the cool-down one more failure is enough
-            member.out_until = asyncio.get_running_loop().time() + self._config.health.cooldown_s
-            log.warning("instance=%s out of rotation for %g s", member.name, self._config.health.cooldown_s)
+        elif member.failures >= health.failures:
+            member.failures = health.failures - 1  # after the cool-down one more failure is enough
+            member.out_until = asyncio.get_running_loop().time() + health.cooldown_s
+            log.warning("instance=%s out of rotation for %g s", member.name, health.cooldown_s)
             self.changed()
 
     def down(self, member: Member, why: str) -> None:
@@ -135,36 +121,103 @@ class Fleet:
         if not member.up:
             log.info("instance=%s up", member.name)
         member.up = member.was_up = True
-        if restarted:
+        if restarted and not member.left:
             self._restarted(member)
         self.changed()
 
     def transferred(self, prefiller: Member, decoder: Member) -> None:
         """The pair works: whatever peer the prefiller holds is a good one."""
-        self.stale.discard((prefiller.name, decoder.name))
+        self.peers.works(prefiller.name, decoder.name)
         self.succeeded(prefiller)
 
     def transfer_failed(self, prefiller: Member, decoder: Member) -> None:
         """The decoder is to blame too, unless the prefiller was known to hold a stale peer of it."""
         self.failed(prefiller)
         if (prefiller.name, decoder.name) in self.stale:
-            self.stale.discard((prefiller.name, decoder.name))
+            self.peers.works(prefiller.name, decoder.name)
         else:
             self.failed(decoder)
 
     def _restarted(self, member: Member) -> None:
         log.warning("instance=%s has restarted", member.name)
+        if member.drained:  # on purpose: what its earlier process did wrong is over
+            member.failures, member.out_until = 0, 0.0
         if member.role == "prefiller":
-            self.stale = {pair for pair in self.stale if pair[0] != member.name}
+            self.peers.prefiller_restarted(member.name)
         if member.role == "decoder":
             self._metrics.count("pdctl_proxy_decoder_restarts_total", decoder=member.name)
             if self._config.lmcache:
-                self.stale |= {(prefiller.name, member.name) for prefiller in self.of("prefiller")}
+                self.peers.decoder_restarted(member.name, [each.name for each in self.of("prefiller")])
+
+    def drain(self, members: Collection[Member]) -> None:
+        for member in members:
+            member.orders += 1
+            if not member.drained:
+                log.info("instance=%s drained: it gets no new requests", member.name)
+            member.drained = True
+        self.changed()
+
+    def undrain(self, members: Collection[Member]) -> None:
+        for member in members:
+            member.orders += 1
+            if member.drained:
+                log.info("instance=%s undrained", member.name)
+            member.drained = False
+        self.changed()
+
+    def divide(self, names: Collection[str]) -> None:
+        """Pair these with each other only, and the others with the others; nobody ends it."""
+        if self.sides != frozenset(names):
+            log.info("kept apart from the others: %s", ", ".join(sorted(names)) or "nobody")
+        self.sides = frozenset(names)
+        self.changed()
+
+    def adopt(self, config: Config) -> None:
+        """Another list of instances: who stays keeps all that is known, who left finishes what it has."""
+        before = {(member.role, member.name): member for member in self.members}
+        self._config = config
+        self.members = [kept(before.get((role, item.name)), role, item) for role, item in instances(config)]
+        gone = [member for member in before.values() if member not in self.members]
+        new = [member for member in self.members if member not in before.values()]
+        for member in gone:
+            member.left = True
+        self.leaving = [member for member in (*self.leaving, *gone) if not member.idle]
+        self.peers.forget({member.name for member in (*gone, *new)})
+        self.sides &= {member.name for member in self.members}
+        log.info("instances added: %s; removed: %s", listed(new), listed(gone))
+        self.changed()
 
     def gauges(self) -> Iterator[Sample]:
         for member in self.members:
             labels = (("instance", member.name), ("role", member.role))
             yield ("pdctl_proxy_instance_up", labels, float(member.available))
+            yield ("pdctl_proxy_instance_drained", labels, float(member.drained))
             yield ("pdctl_proxy_instance_in_flight", labels, member.in_flight)
+            yield ("pdctl_proxy_instance_held", labels, member.held)
         for prefiller, decoder in sorted(self.stale):
             yield ("pdctl_proxy_stale_peers", (("prefiller", prefiller), ("decoder", decoder)), 1)
+
+
+def instances(config: Config) -> Iterator[tuple[str, Server | Decoder]]:
+    yield from (("prefiller", item) for item in config.prefillers)
+    yield from (("decoder", item) for item in config.decoders)
+    yield from (("server", item) for item in config.servers)
+
+
+def kept(had: Member | None, role: str, item: Server | Decoder) -> Member:
+    """The same member if it is still at the same place; who moved is another one, as drained as it was."""
+    if had is None:
+        return Member(role, item)
+    if place(had.instance) != place(item):
+        return Member(role, item, drained=had.drained)
+    had.instance = item
+    return had
+
+
+def place(item: Server | Decoder) -> tuple[object, ...]:
+    ports = (item.host, item.init_ports, item.alloc_ports) if isinstance(item, Decoder) else ()
+    return (item.url, *ports)
+
+
+def listed(members: Collection[Member]) -> str:
+    return ", ".join(member.name for member in members) or "none"

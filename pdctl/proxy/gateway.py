@@ -11,7 +11,7 @@ import aiohttp
 
 from . import __version__
 from .admission import Admission
-from .config import Config
+from .config import Config, Loaded
 from .fleet import Fleet
 from .legs import Legs
 from .metrics import Metrics, Sample
@@ -22,8 +22,9 @@ log = logging.getLogger("pdctl.proxy")
 
 
 class Gateway:
-    def __init__(self, config: Config, session: aiohttp.ClientSession) -> None:
-        self.config = config
+    def __init__(self, loaded: Loaded, session: aiohttp.ClientSession) -> None:
+        self.loaded = loaded
+        config = loaded.config
         self.metrics = Metrics()
         self.fleet = Fleet(config, self.metrics)
         self.board = Board(self.metrics)
@@ -32,6 +33,16 @@ class Gateway:
         self.in_flight = 0
         self.closing = False  # no new requests
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def config(self) -> Config:
+        return self.loaded.config
+
+    def adopt(self, loaded: Loaded) -> None:
+        """Another configuration from the next request on; what is in flight is not touched."""
+        self.loaded = loaded
+        self.admission.limits = self.legs.limits = loaded.config.limits
+        self.fleet.adopt(loaded.config)
 
     def in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -7,11 +7,13 @@ import asyncio
 import json
 import logging
 import re
+from collections.abc import Collection
 
 import aiohttp
 
 from .config import Config
-from .fleet import Fleet, Member
+from .fleet import Fleet
+from .member import Member
 from .tasks import end
 
 log = logging.getLogger("pdctl.proxy")
@@ -25,35 +27,49 @@ _STARTED = re.compile(r"^process_start_time_seconds (\d+(?:\.\d+)?(?:e[+]?\d+)?)
 
 class Poller:
     def __init__(self, config: Config, fleet: Fleet, session: aiohttp.ClientSession) -> None:
-        self._interval = config.health.interval_s
-        self._timeout = aiohttp.ClientTimeout(total=config.limits.connect_s)
+        self.config = config
         self._fleet = fleet
         self._session = session
-        self.tasks: list[asyncio.Task[None]] = []
+        self._watches: dict[Member, asyncio.Task[None]] = {}
+        self.broken = asyncio.Event()  # a watch has ended that was not told to
 
-    def start(self) -> None:
-        self.tasks = [
-            asyncio.create_task(self._watch(member), name=f"watch {member.name}")
-            for member in self._fleet.members
-        ]
+    def follow(self) -> list[asyncio.Task[None]]:
+        """Watch the members that the fleet has now. Returns the watches of others, told to end."""
+        gone = [self._watches.pop(member) for member in [*self._watches] if member not in self._fleet.members]
+        for member in self._fleet.members:
+            if member not in self._watches:
+                task = asyncio.create_task(self._watch(member), name=f"watch {member.name}")
+                task.add_done_callback(self._ended)
+                self._watches[member] = task
+        for task in gone:
+            task.cancel()
+        return gone
 
     async def close(self) -> None:
-        await end(self.tasks)
+        await end(self._watches.values())
+
+    async def look(self, members: Collection[Member]) -> None:
+        """Look now, with all details: is it there, and still the process that was there before?"""
+        await asyncio.gather(*(self._look(member, detailed=True, patient=False) for member in members))
 
     async def _watch(self, member: Member) -> None:
         polls = misses = 0
         while True:
-            status, text = await self._get(member, "/health")
-            if status == 200:
-                misses = 0
-                detailed = not member.up or polls % POLLS_PER_DETAILS == 0
-                polls += 1
-                self._fleet.back(member, await self._details(member) if detailed else None)
+            detailed = not member.up or polls % POLLS_PER_DETAILS == 0
+            if await self._look(member, detailed=detailed, patient=misses + 1 < MISSES):
+                misses, polls = 0, polls + 1
             else:
                 misses += 1
-                if misses >= MISSES or status == 0:
-                    self._fleet.down(member, text if status == 0 else f"/health says {status or text}")
-            await asyncio.sleep(self._interval)
+            await asyncio.sleep(self.config.health.interval_s)
+
+    async def _look(self, member: Member, *, detailed: bool, patient: bool) -> bool:
+        """Whether it is healthy; `patient` forgives a late or bad answer, not a refused connection."""
+        status, text = await self._get(member, "/health")
+        if status == 200:
+            self._fleet.back(member, await self._details(member) if detailed else None)
+        elif status == 0 or not patient:
+            self._fleet.down(member, text if status == 0 else f"/health says {status or text}")
+        return status == 200
 
     async def _details(self, member: Member) -> float | None:
         status, text = await self._get(member, "/version")
@@ -65,13 +81,19 @@ class Poller:
 
     async def _get(self, member: Member, path: str) -> tuple[int, str]:
         """Status and text; status 0 when nothing listens there, -1 when it did not answer."""
+        timeout = aiohttp.ClientTimeout(total=self.config.limits.connect_s)
         try:
-            async with self._session.get(member.url + path, timeout=self._timeout) as response:
+            async with self._session.get(member.url + path, timeout=timeout) as response:
                 return response.status, await response.text(errors="replace")
         except aiohttp.ClientConnectorError:
             return 0, "refuses connections"
         except (aiohttp.ClientError, asyncio.TimeoutError):
             return -1, "no answer"
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            log.critical("%s has ended", task.get_name(), exc_info=task.exception())
+            self.broken.set()
 
 
 def version_of(text: str) -> tuple[str | None, bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 from aiohttp import web
@@ -13,6 +13,7 @@ from . import __version__, aggregated, lmcache, nixl, sse
 from .answers import LegError, RefusedError, bad_request, error, too_large, unavailable
 from .exchange import Exchange
 from .gateway import Gateway
+from .member import Member
 from .refusals import APPEND, NIXL, ORIGINAL, refused_chat, refused_field
 
 log = logging.getLogger("pdctl.proxy")
@@ -24,7 +25,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def front(gateway: Gateway) -> web.Application:
-    app = web.Application(client_max_size=gateway.config.limits.body_bytes, middlewares=[errors_as_json])
+    app = web.Application(middlewares=[errors_as_json])
     app[GATEWAY] = gateway
     app.router.add_post("/v1/completions", generate)
     app.router.add_post("/v1/chat/completions", generate)
@@ -76,10 +77,12 @@ async def answered(gateway: Gateway, exchange: Exchange) -> web.StreamResponse:
 async def body_of(gateway: Gateway, exchange: Exchange) -> dict[str, Any]:
     if gateway.closing:
         raise unavailable("the proxy is stopping")
+    longest = gateway.config.limits.body_bytes
     try:
-        body = sse.parsed(await exchange.request.read())
+        # On a clone, since aiohttp fixes an application's limit once and for all.
+        body = sse.parsed(await exchange.request.clone(client_max_size=longest).read())
     except web.HTTPRequestEntityTooLarge:
-        raise too_large(f"the body is longer than {gateway.config.limits.body_bytes} bytes") from None
+        raise too_large(f"the body is longer than {longest} bytes") from None
     except web.RequestPayloadError as broken:
         raise bad_request("the body cannot be read") from broken
     if not body:
@@ -119,16 +122,24 @@ def record(gateway: Gateway, exchange: Exchange, seconds: float) -> None:
 
 async def models(request: web.Request) -> web.StreamResponse:
     gateway = request.app[GATEWAY]
-    role = next((r for r in ("server", "decoder", "prefiller") if gateway.fleet.available(r)), "decoder")
     authorization = request.headers.get("Authorization")
     headers = {"Authorization": authorization} if authorization else {}
     try:
         answer = await gateway.legs.retrying(
-            lambda avoid: gateway.legs.fetch(gateway.fleet.pick(role, avoid), "/v1/models", headers)
+            lambda avoid: gateway.legs.fetch(informant(gateway, avoid), "/v1/models", headers)
         )
     except (RefusedError, LegError) as refusal:
         answer = refusal.answer
     return answer.response({})
+
+
+def informant(gateway: Gateway, avoid: Collection[str]) -> Member:
+    """Whoever is healthy; a drained one too, since this is no work."""
+    order = {"server": 0, "decoder": 1, "prefiller": 2}
+    found = [member for member in gateway.fleet.members if member.healthy and member.name not in avoid]
+    if not found:
+        raise unavailable("no healthy instance")
+    return min(found, key=lambda member: (order[member.role], member.drained, member.in_flight))
 
 
 async def health(request: web.Request) -> web.StreamResponse:
@@ -144,6 +155,7 @@ async def ready(request: web.Request) -> web.StreamResponse:
             "role": member.role,
             "up": member.up,
             "in_rotation": member.available,
+            "drained": member.drained,
             "in_flight": member.in_flight,
             "failures": member.failures,
             "version": member.version,

@@ -12,7 +12,8 @@ import aiohttp
 from . import sse
 from .answers import Answer, LegError, RefusedError
 from .config import Limits
-from .fleet import Fleet, Member
+from .fleet import Fleet
+from .member import Member
 from .metrics import Metrics
 
 T = TypeVar("T")
@@ -37,14 +38,14 @@ class Legs:
     ) -> None:
         self._session = session
         self._fleet = fleet
-        self._limits = limits
+        self.limits = limits
         self._metrics = metrics
 
     async def ask(
         self, member: Member, path: str, body: Mapping[str, Any], headers: Mapping[str, str], seconds: float
     ) -> dict[str, Any]:
         """A JSON object for a JSON object; `seconds` covers all of it."""
-        timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=self._limits.connect_s)
+        timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=self.limits.connect_s)
         async with self._open(member, path, body, headers, timeout) as leg:
             answer = sse.parsed(await leg.read())
             if not answer or sse.has_error(answer):
@@ -56,8 +57,8 @@ class Legs:
     async def prefill(
         self, member: Member, path: str, body: Mapping[str, Any], headers: Mapping[str, str]
     ) -> dict[str, Any]:
-        with member.busy(), self._metrics.timed("pdctl_proxy_prefill_seconds"):
-            answer = await self.ask(member, path, body, headers, self._limits.prefill_s)
+        with self._metrics.timed("pdctl_proxy_prefill_seconds"):
+            answer = await self.ask(member, path, body, headers, self.limits.prefill_s)
         if sse.ends_with(answer, "abort"):  # LMCache 0.5.6 aborts a request whose KV it could not send
             self._fleet.failed(member)
             raise LegError(member.name, member.role, "aborted the prefill", retryable=True)
@@ -68,8 +69,8 @@ class Legs:
         self, member: Member, path: str, body: Mapping[str, Any], headers: Mapping[str, str]
     ) -> AsyncIterator[Leg]:
         """The leg the answer comes from. Left early, its connection is closed and the engine aborts."""
-        silence = self._limits.first_byte_s if body.get("stream") is True else self._limits.answer_s
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._limits.connect_s, sock_read=silence)
+        silence = self.limits.first_byte_s if body.get("stream") is True else self.limits.answer_s
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self.limits.connect_s, sock_read=silence)
         began = asyncio.get_running_loop().time()
         async with self._open(member, path, body, headers, timeout) as leg:
             leg.began = began
@@ -77,8 +78,8 @@ class Legs:
 
     async def fetch(self, member: Member, path: str, headers: Mapping[str, str]) -> Answer:
         """A page of the instance, whatever its status."""
-        timeout = aiohttp.ClientTimeout(total=self._limits.connect_s)
-        with guarded(self._fleet, member, self._limits.connect_s):
+        timeout = aiohttp.ClientTimeout(total=self.limits.connect_s)
+        with guarded(self._fleet, member, self.limits.connect_s):
             async with self._session.get(member.url + path, headers=headers, timeout=timeout) as response:
                 content_type = response.headers.get("Content-Type", "application/json")
                 return Answer(response.status, await response.read(), content_type)

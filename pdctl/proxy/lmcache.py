@@ -12,8 +12,8 @@ from . import merging, sse
 from .answers import LegError, RefusedError, error
 from .bodies import appended_body, lmcache_params, prefill_body, streamed_body, token_limit
 from .exchange import Exchange, new_id
-from .fleet import Member
 from .gateway import Gateway
+from .member import Member
 from .prompts import Prompt, measure
 from .relay import collect, relay
 from .transfer import Transfer
@@ -28,14 +28,13 @@ async def serve(gateway: Gateway, exchange: Exchange) -> web.StreamResponse:
 async def attempt(
     gateway: Gateway, exchange: Exchange, prompt: Prompt, avoid: Collection[str]
 ) -> web.StreamResponse:
-    """A decoder first: the prefiller must know where to push. A new id: old notices may still come."""
+    """Both at once: the prefiller must know where to push. A new id: old notices may still come."""
     lease = await gateway.admission.acquire(prompt.slots(gateway.config.chunk_size or 1), avoid)
     exchange.id = new_id()
     transfer = Transfer(gateway, exchange, prompt, lease)
-    exchange.served_by["decoder"] = lease.member.name
+    exchange.served_by |= {"decoder": transfer.decoder.name, "prefiller": transfer.prefiller.name}
     try:
-        with lease.member.busy():
-            return await transferred(gateway, exchange, prompt, transfer, avoid)
+        return await transferred(gateway, exchange, prompt, transfer)
     except asyncio.CancelledError:
         transfer.because("disconnect")
         raise
@@ -44,22 +43,18 @@ async def attempt(
 
 
 async def transferred(
-    gateway: Gateway, exchange: Exchange, prompt: Prompt, transfer: Transfer, avoid: Collection[str]
+    gateway: Gateway, exchange: Exchange, prompt: Prompt, transfer: Transfer
 ) -> web.StreamResponse:
-    prefiller = gateway.fleet.pick("prefiller", avoid, transfer.decoder.name)
-    exchange.served_by["prefiller"] = prefiller.name
-    first = await prefill(gateway, exchange, prompt, transfer, prefiller)
+    first = await prefill(gateway, exchange, prompt, transfer)
     if gateway.config.appends and ends_with_first_token(exchange, first):
         transfer.because("answered")
         return await answer_from_prefill(exchange, first)
-    await notices(gateway, transfer, prefiller)
+    await notices(gateway, transfer)
     return await decode(gateway, exchange, prompt, transfer, first)
 
 
-async def prefill(
-    gateway: Gateway, exchange: Exchange, prompt: Prompt, transfer: Transfer, prefiller: Member
-) -> dict[str, Any]:
-    appends = gateway.config.appends
+async def prefill(gateway: Gateway, exchange: Exchange, prompt: Prompt, transfer: Transfer) -> dict[str, Any]:
+    appends, prefiller = gateway.config.appends, transfer.prefiller
     body = {**exchange.body, "prompt": list(prompt.ids or ())} if appends else exchange.body
     body = prefill_body(body, lmcache_params(transfer.id, transfer.decoder.decoder))
     transfer.prefill_sent()
@@ -98,8 +93,8 @@ async def answer_from_prefill(exchange: Exchange, first: dict[str, Any]) -> web.
     return await exchange.end()
 
 
-async def notices(gateway: Gateway, transfer: Transfer, prefiller: Member) -> None:
-    limit = gateway.config.limits.notification_s
+async def notices(gateway: Gateway, transfer: Transfer) -> None:
+    limit, prefiller = gateway.config.limits.notification_s, transfer.prefiller
     with gateway.metrics.timed("pdctl_proxy_notification_seconds"):
         complete = await transfer.arrival.wait(limit)
         transfer.waited()
@@ -107,15 +102,15 @@ async def notices(gateway: Gateway, transfer: Transfer, prefiller: Member) -> No
             decoder = transfer.decoder
             gateway.fleet.transfer_failed(prefiller, decoder)
             gateway.metrics.count("pdctl_proxy_notification_timeouts_total", decoder=decoder.name)
-            raise RefusedError(error(504, late(transfer, prefiller, limit), "timeout_error"))
+            raise RefusedError(error(504, late(transfer, limit), "timeout_error"))
     gateway.fleet.transferred(prefiller, transfer.decoder)
 
 
-def late(transfer: Transfer, prefiller: Member, limit: float) -> str:
-    got, of = transfer.arrival.count, transfer.arrival.ranks
+def late(transfer: Transfer, limit: float) -> str:
+    prefiller, decoder, arrival = transfer.prefiller, transfer.decoder, transfer.arrival
     return (
-        f"the KV of this prompt did not arrive: {got} of {of} notices from prefiller {prefiller.name} about "
-        f"decoder {transfer.decoder.name} within {limit:g} s, {transfer.arrival.missing()}"
+        f"the KV of this prompt did not arrive: {arrival.count} of {arrival.ranks} notices from prefiller "
+        f"{prefiller.name} about decoder {decoder.name} within {limit:g} s, {arrival.missing()}"
     )
 
 

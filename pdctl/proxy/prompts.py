@@ -35,11 +35,14 @@ async def measure(gateway: Gateway, exchange: Exchange) -> Prompt:
 
 
 async def tokenized(gateway: Gateway, exchange: Exchange, avoid: Collection[str]) -> Prompt:
-    prefiller = gateway.fleet.pick("prefiller", avoid)
+    use = await gateway.admission.choose("prefiller", avoid)
+    prefiller = use.member
     exchange.served_by["prefiller"] = prefiller.name
     body, limit = tokenize_body(exchange.body), gateway.config.limits.prefill_s
-    with prefiller.busy():
+    try:
         answer = await gateway.legs.ask(prefiller, "/tokenize", body, exchange.leg_headers(), limit)
+    finally:
+        use.end()
     ids = token_ids(answer.get("tokens"))
     count: Any = answer.get("count") if ids is None else len(ids)
     if type(count) is not int or (ids is None and gateway.config.appends):

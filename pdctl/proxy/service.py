@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
 import socket
+from pathlib import Path
 
 import zmq
 from aiohttp import web
 
 from . import http
-from .config import Address, Config
+from .config import Address, Loaded
+from .control import Control
+from .control_socket import Place, bound
 from .gateway import Gateway
 from .health import Poller
 from .legs import new_session
 from .notify import Listener
+from .reload import ReloadError, read_again
+from .tasks import end
 
 log = logging.getLogger("pdctl.proxy")
 
@@ -29,12 +35,14 @@ class BindError(Exception):
     """An address that cannot be listened on, in one line."""
 
 
-async def run(config: Config) -> int:
+async def run(loaded: Loaded) -> int:
     """Serve until SIGTERM or SIGINT: exit code 0. End with 1 if a part fails that nothing works without."""
     stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    service = Service(config)
+        loop.add_signal_handler(number, stopped.set)
+    service = Service(loaded)
+    loop.add_signal_handler(signal.SIGHUP, service.hang_up)
     ends: set[asyncio.Task[object]] = set()
     try:
         await service.start()
@@ -48,11 +56,12 @@ async def run(config: Config) -> int:
 
 
 class Service:
-    def __init__(self, config: Config) -> None:
-        self._config = config
+    def __init__(self, loaded: Loaded) -> None:
+        self._config = config = loaded.config  # as it was at the start; `gateway.config` is the present one
         self._session = new_session(config.limits)
-        self.gateway = Gateway(config, self._session)
+        self.gateway = Gateway(loaded, self._session)
         self._poller = Poller(config, self.gateway.fleet, self._session)
+        self._control: Place | None = None
         self._listener: Listener | None = None
         self._runners: list[web.AppRunner] = []
         self._sites: list[web.TCPSite] = []
@@ -64,24 +73,51 @@ class Service:
             self._listener = listening(self.gateway, self._config.notification)
             self._listener.start()
             self.bound["notification"] = self._listener.address
+        if self._config.control:
+            await self._listen_for_control(Path(self._config.control))
         await self._listen("listen", http.front(self.gateway), self._config.listen)
         if self._config.metrics:
             await self._listen("metrics", http.metrics_only(self.gateway), self._config.metrics)
-        self._poller.start()
+        self._poller.follow()
         addresses = " ".join(f"{key}={address}" for key, address in self.bound.items())
         log.info("cluster=%s model=%s up %s", self._config.cluster, self._config.model, addresses)
 
     async def broken(self) -> None:
         """Returns when a watcher or the notice listener has ended; they have no reason to."""
-        tasks = [
-            *self._poller.tasks,
-            *([self._listener.task] if self._listener and self._listener.task else []),
-        ]
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            log.critical(
-                "%s has ended", task.get_name(), exc_info=None if task.cancelled() else task.exception()
+        watching = asyncio.create_task(self._poller.broken.wait(), name="watch of the watches")
+        listening = self._listener.task if self._listener else None
+        try:
+            await asyncio.wait(
+                [watching, *([listening] if listening else [])], return_when=asyncio.FIRST_COMPLETED
             )
+        finally:
+            watching.cancel()
+        if listening is not None and listening.done():
+            log.critical(
+                "the notice listener has ended",
+                exc_info=None if listening.cancelled() else listening.exception(),
+            )
+
+    def reload(self) -> None:
+        """Read the file again and take it up; raises ReloadError, with everything as it was."""
+        try:
+            loaded = read_again(self.gateway.loaded)
+        except ReloadError as error:
+            self.gateway.metrics.count("pdctl_proxy_reloads_total", outcome="refused")
+            log.error("reload refused: %s", error)
+            raise
+        self.gateway.metrics.count("pdctl_proxy_reloads_total", outcome="ok")
+        self.gateway.adopt(loaded)
+        self._poller.config = loaded.config
+        if gone := self._poller.follow():
+            self.gateway.in_background(end(gone))
+        log.info("reloaded %s %s", loaded.path, loaded.digest)
+
+    def hang_up(self) -> None:
+        """SIGHUP: whoever sends it finds the outcome in the log."""
+        log.info("SIGHUP: reading the configuration again")
+        with contextlib.suppress(ReloadError):
+            self.reload()
 
     async def stop(self) -> None:
         """Take no more, finish what is in flight, cut what does not finish."""
@@ -94,10 +130,24 @@ class Service:
             await runner.cleanup()
         await self.gateway.idle(DRAIN_S)
         await self.gateway.abandon()
+        if self._control:
+            self._control.clear()
         await self._poller.close()
         if self._listener:
             await self._listener.close()
         await self._session.close()
+
+    async def _listen_for_control(self, path: Path) -> None:
+        control = Control(self.gateway, self._poller.look, self.reload)
+        runner = web.AppRunner(control.application(), access_log=None, shutdown_timeout=0.25)
+        await runner.setup()
+        self._runners.append(runner)
+        try:
+            sock = bound(path)
+            self._control = Place(path)
+        except OSError as error:
+            raise BindError(f"cannot listen on {path} (control): {reason(error)}") from error
+        await web.SockSite(runner, sock).start()
 
     async def _listen(self, key: str, app: web.Application, address: Address) -> None:
         # handler_cancellation: a client that goes away cancels its handler, which closes the legs.

@@ -13,8 +13,8 @@ from .admission import Lease
 from .answers import LegError, RefusedError
 from .bodies import Body, drain_body
 from .exchange import Exchange, new_id
-from .fleet import Member
 from .gateway import Gateway
+from .member import Member, Use
 from .prompts import Prompt
 
 log = logging.getLogger("pdctl.proxy")
@@ -35,10 +35,15 @@ class Transfer:
         self._consumed = False
         self._reason = "failed"
         self._may_arrive_s = 0.0  # how long KV may still come if the request ends now
+        self._push: Use | None = None  # the prefiller has answered, and may still be sending KV
 
     @property
     def decoder(self) -> Member:
         return self._lease.member
+
+    @property
+    def prefiller(self) -> Member:
+        return self._lease.prefill.member
 
     def prefill_sent(self) -> None:
         self._may_arrive_s = min(LAST_STEP_S, self._gateway.config.limits.notification_s)
@@ -48,9 +53,11 @@ class Transfer:
 
     def prefill_answered(self) -> None:
         self._may_arrive_s = self._gateway.config.limits.notification_s
+        self._pushes()
 
     def waited(self) -> None:
         self._may_arrive_s = 0.0
+        self._pushed()
 
     def consumed(self) -> None:
         """The decoder has begun to answer, so it has fetched the KV: its slots are free."""
@@ -62,20 +69,21 @@ class Transfer:
 
     def settle(self) -> None:
         """The request is over, however it ended."""
-        if self._consumed:
-            return
-        if self.arrival.count or (self._may_arrive_s and not self.arrival.complete):
+        arriving = self.arrival.count or (self._may_arrive_s and not self.arrival.complete)
+        if arriving and not self._consumed:
+            self._pushes()
             self._gateway.in_background(self._drain_on_arrival())
         else:
-            self._close()
+            self._end()
 
     async def _drain_on_arrival(self) -> None:
         try:
             await self.arrival.wait(self._may_arrive_s)
+            self._pushed()
             if self.arrival.count:
                 await self._drain()
         finally:
-            self._close()
+            self._end()
 
     async def _drain(self) -> None:
         gateway, decoder = self._gateway, self.decoder
@@ -97,6 +105,21 @@ class Transfer:
             body["prompt"] = [*ids, ids[-1] if self.first_token is None else self.first_token]
         return body
 
+    def _pushes(self) -> None:
+        """Its leg at the prefiller is over; until all notices are there the prefiller is still needed."""
+        if self._push is None and not self.arrival.complete:
+            self._push = self.prefiller.hold()
+        self._lease.prefill.end()
+
+    def _pushed(self) -> None:
+        if self._push is not None:
+            self._push.end()
+
     def _close(self) -> None:
         self._gateway.board.forget(self.id)
         self._lease.release()
+
+    def _end(self) -> None:
+        self._pushed()
+        self._close()
+        self._lease.end()

@@ -27,7 +27,6 @@ from ansible.module_utils.pdctl_units import (
     RELOAD,
     halt_units,
     is_stopped,
-    needs_restart,
     put_units,
     unit_headline,
 )
@@ -210,14 +209,10 @@ def put_all_packages(rows: list[Row], work: Work) -> None:
 
 def put_and_wait(todo: list[Row], work: Work) -> None:
     have = work.of_kind("unit")
+    touched: set[str] = set()
     if todo:
-        put_units(todo, have, work.our_files())
+        touched = put_units(todo, have, work.our_files())
         work.done(*todo)
-    touched = {
-        row["name"]
-        for row in todo
-        if is_stopped(have.get(row["name"])) or needs_restart(row, have[row["name"]])
-    }
     invocations = {name: row["invocation"] for name, row in have.items()}
     work.record.timings.update(wait_healthy(work.units, invocations, touched))
 

@@ -10,6 +10,7 @@ import subprocess
 from ansible.module_utils.pdctl_difference import Problem, difference
 from ansible.module_utils.pdctl_files import run
 from ansible.module_utils.pdctl_observe_units import State, drop_ins, unit_states
+from ansible.module_utils.pdctl_reload import TAKEN_UP, gentle_words, take_up
 from ansible.module_utils.pdctl_rows import Row, Rows
 
 MADE_BY_SYSTEMD = (("/var/cache", "CacheDirectory"), ("/run", "RuntimeDirectory"))
@@ -17,8 +18,11 @@ RELOAD = "needs daemon-reload"  # mended without a restart: see Work.with_restar
 STOPPED = ("inactive", "failed")  # a masked one may still run: it is restarted
 
 
-def put_units(rows: list[Row], have: Rows, ours: set[str]) -> None:
-    """Everything queued at once: systemd does the work in parallel, the wait for health comes after."""
+def put_units(rows: list[Row], have: Rows, ours: set[str]) -> set[str]:
+    """Everything queued at once: systemd does the work in parallel, the wait for health comes after.
+
+    Returns the units that were started or restarted.
+    """
     names = [row["name"] for row in rows]
     states = unit_states(names)
     removed = remove_drop_ins(
@@ -35,20 +39,22 @@ def put_units(rows: list[Row], have: Rows, ours: set[str]) -> None:
     enable = [row["name"] for row in rows if states[row["name"]]["UnitFileState"] != "enabled"]
     if enable:
         run(["systemctl", "enable", "--quiet", *enable], "enable")
-    queue(rows, have)
+    return queue(rows, have)
 
 
-def queue(rows: list[Row], have: Rows) -> None:
-    """Restart what runs in another form than wanted, start what does not run."""
+def queue(rows: list[Row], have: Rows) -> set[str]:
+    """Restart what runs in another form than wanted and cannot change it itself, start what does not run."""
     start = [row["name"] for row in rows if is_stopped(have.get(row["name"]))]
-    restart = [
-        row["name"] for row in rows if row["name"] not in start and needs_restart(row, have[row["name"]])
-    ]
+    running = [row for row in rows if row["name"] not in start]
+    restart = [row["name"] for row in running if needs_restart(row, have[row["name"]])]
+    gentle = [row for row in running if row["name"] not in restart and gentle_words(row, have[row["name"]])]
+    restart += [row["name"] for row in gentle if not take_up(row)]
     if start:
         subprocess.run(["systemctl", "reset-failed", *start], stderr=subprocess.DEVNULL, check=False)
         run(["systemctl", "start", "--no-block", *start], "start")
     if restart:
         run(["systemctl", "restart", "--no-block", *restart], "restart")
+    return {*start, *restart}
 
 
 def is_stopped(have: Row | None) -> bool:
@@ -57,7 +63,8 @@ def is_stopped(have: Row | None) -> bool:
 
 def needs_restart(want: Row, have: Row) -> bool:
     differs = any(want[name] != have[name] for name in ("active", "revision"))
-    return bool(differs or set(have["deviations"]) - {RELOAD} or want.get("restart"))
+    silent = want.get("loaded") and not have["loaded"]  # a proxy that nobody can reach to reload or drain
+    return bool(differs or silent or set(have["deviations"]) - {RELOAD} or want.get("restart"))
 
 
 def unit_headline(want: Row, have: Row | None) -> str:
@@ -66,9 +73,14 @@ def unit_headline(want: Row, have: Row | None) -> str:
         return f"start {name}"
     if is_stopped(have):
         return f"start {name}: it was {have['active']}"
-    words = difference(want, have) or ["what it works with was restarted"]
-    verb = "restart" if needs_restart(want, have) else "reload" if have["enabled"] else "enable"
-    return f"{verb} {name}: {'; '.join(words)}"
+    words = difference(want, have)
+    if needs_restart(want, have):
+        return f"restart {name}: {'; '.join(words) or 'what it works with was restarted'}"
+    gentle = gentle_words(want, have)
+    taken_up = dict(have, **{field: want.get(field) for field in TAKEN_UP})
+    rest = difference(want, taken_up) if gentle else words
+    verb = "reload" if have["enabled"] else "enable"
+    return "; ".join([f"{verb} {name}: {'; '.join(rest)}"] * bool(rest) + gentle)
 
 
 def halt_units(names: list[str]) -> None:

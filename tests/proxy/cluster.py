@@ -11,7 +11,7 @@ from typing import Any
 
 import aiohttp
 
-from pdctl.proxy.config import parse
+from pdctl.proxy.config import Loaded, parse
 from pdctl.proxy.gateway import Gateway
 from pdctl.proxy.service import Service
 
@@ -125,7 +125,7 @@ async def cluster(
         for engine in (*sources, *fakes, *wholes):
             await engine.start()
             stack.push_async_callback(engine.stop)
-        service = Service(parse(config_of(sources, fakes, wholes, slots, settings)))
+        service = Service(Loaded(parse(config_of(sources, fakes, wholes, slots, settings))))
         stack.push_async_callback(service.stop)
         session = await stack.enter_async_context(
             aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))

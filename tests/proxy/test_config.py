@@ -167,4 +167,4 @@ def test_a_missing_file_is_one_line_and_exit_code_2(
 def test_a_file_on_disk_is_loaded(tmp_path: Path) -> None:
     path = tmp_path / "proxy.json"
     path.write_text(json.dumps(GOOD))
-    assert load(path) == parse(GOOD)
+    assert load(path).config == parse(GOOD)

@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from pdctl.proxy.config import parse
+from pdctl.proxy.config import Loaded, parse
 from pdctl.proxy.service import Service
 
 from .cluster import until
@@ -68,23 +68,22 @@ async def served(folder: Path, version: str, leg: str) -> AsyncIterator[tuple[Se
         prefiller = await stack.enter_async_context(engine(folder, "kv_producer", version, **sender))
         decoder = await stack.enter_async_context(engine(folder, "kv_consumer", version, **receiver))
         place = {"host": "127.0.0.1", "init_ports": init, "alloc_ports": alloc, "slots": SLOTS}
-        service = Service(
-            parse(
-                {
-                    "cluster": "c",
-                    "mode": "disaggregated",
-                    "connector": "lmcache",
-                    "listen": {"host": "127.0.0.1", "port": 0},
-                    "notification": {"host": "127.0.0.1", "port": notify},
-                    "model": "tiny",
-                    "chunk_size": CHUNK,
-                    "decode_leg": leg,
-                    "prefillers": [{"name": "prefiller-0", "url": prefiller}],
-                    "decoders": [{"name": "decoder-0", "url": decoder, **place}],
-                    "health": {"interval_s": 0.05},
-                }
-            )
+        config = parse(
+            {
+                "cluster": "c",
+                "mode": "disaggregated",
+                "connector": "lmcache",
+                "listen": {"host": "127.0.0.1", "port": 0},
+                "notification": {"host": "127.0.0.1", "port": notify},
+                "model": "tiny",
+                "chunk_size": CHUNK,
+                "decode_leg": leg,
+                "prefillers": [{"name": "prefiller-0", "url": prefiller}],
+                "decoders": [{"name": "decoder-0", "url": decoder, **place}],
+                "health": {"interval_s": 0.05},
+            }
         )
+        service = Service(Loaded(config))
         stack.push_async_callback(service.stop)
         await service.start()
         await until(service.gateway.fleet.ready, 20)
