@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pdctl.errors import UnreachableError
 from pdctl.hosts.openssh import Login
+from pdctl.hosts.reach import Reach
 
 _BEGIN = "-----BEGIN OPENSSH PRIVATE KEY-----"
 _END = "-----END OPENSSH PRIVATE KEY-----"
@@ -28,18 +29,30 @@ class KeyFile:
     trouble: str = ""
 
 
+def require_key(reach: Reach) -> None:
+    """Raises when the key that the spec names cannot be read: ssh would pass it over and offer others."""
+    file = key_file(reach.key) if reach.key else None
+    if reach.key and (file is None or file.trouble):
+        said = file.trouble if file else f"{reach.key}: No such file or directory"
+        raise UnreachableError(
+            f"`ssh.key` cannot be used: {said}",
+            where=reach.name,
+            hint="name the private key, or its public half if an agent holds it",
+        )
+
+
 def key_file(path: str) -> KeyFile | None:
-    """None when there is no such file, as for most of ssh's default names."""
+    """None when neither it nor its public half is there, as for most of ssh's default names."""
+    beside = Path(path + ".pub")
+    public = _public_line(beside.read_text(errors="replace")) if beside.is_file() else None
     try:
         text = Path(path).read_text(errors="replace")
     except FileNotFoundError:
-        return None
+        return KeyFile(path, public) if public else None
     except OSError as error:
         return KeyFile(path, trouble=f"{path}: {error.strerror}")
     if not text.startswith("-----BEGIN"):
         return KeyFile(path, public=_public_line(text))
-    beside = Path(path + ".pub")
-    public = _public_line(beside.read_text(errors="replace")) if beside.is_file() else None
     if not text.startswith(_BEGIN):
         encrypted = "ENCRYPTED" in text
         return KeyFile(path, public, usable=not encrypted, encrypted=encrypted)

@@ -20,7 +20,7 @@ from pdctl.errors import HostError, UnreachableError
 from pdctl.hosts import known_hosts
 from pdctl.hosts.forward import GONE, Forwarder
 from pdctl.hosts.gateways import Gateways
-from pdctl.hosts.keys import KeyFile, key_file, refusal
+from pdctl.hosts.keys import KeyFile, key_file, refusal, require_key
 from pdctl.hosts.openssh import Login, learning, resolve
 from pdctl.hosts.proxy_process import ProxyProcess
 from pdctl.hosts.reach import Reach
@@ -47,6 +47,7 @@ class SshSession:
         self._own_gateways = Gateways()
         self._forwarders: dict[tuple[str, int], Forwarder] = {}
         try:
+            require_key(reach)
             self._login = resolve(reach)
             self._transport = _reached(reach, self._login, gateways or self._own_gateways)
         except BaseException:

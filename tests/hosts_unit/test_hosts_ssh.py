@@ -100,6 +100,23 @@ def test_a_key_that_is_not_authorized_is_named(server: Sshd, tmp_path: Path) -> 
     assert "ssh-copy-id" in str(caught.value.hint)
 
 
+@pytest.mark.parametrize("kind", ["missing", "a folder"])
+def test_a_key_of_the_spec_that_cannot_be_read_is_not_passed_over_for_another(
+    server: Sshd, tmp_path: Path, kind: str
+) -> None:
+    config = tmp_path / "config"
+    config.write_text(f"Host *\n  IdentityFile {server.key}\n")
+    open_session(server.reach(key=None, config=str(config))).close()
+    key = tmp_path / "id"
+    if kind == "a folder":
+        key.mkdir()
+    said = {"missing": "No such file or directory", "a folder": "Is a directory"}[kind]
+    with pytest.raises(UnreachableError) as caught:
+        open_session(server.reach(key=str(key), config=str(config)))
+    assert str(caught.value) == f"h1: `ssh.key` cannot be used: {key}: {said}"
+    assert caught.value.hint
+
+
 def test_an_encrypted_key_without_an_agent_asks_for_ssh_add(
     server: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,7 +128,7 @@ def test_an_encrypted_key_without_an_agent_asks_for_ssh_add(
 
 
 def test_an_agent_that_holds_the_encrypted_key_is_used(server: Sshd, tmp_path: Path) -> None:
-    locked = shutil.copy(server.key, tmp_path / "locked")
+    locked = Path(shutil.copy(server.key, tmp_path / "locked"))
     with _agent(tmp_path / "agent.sock") as agent:
         subprocess.run(["ssh-add", "-q", locked], env=os.environ | agent, check=True, capture_output=True)
         subprocess.run(
@@ -119,6 +136,9 @@ def test_an_agent_that_holds_the_encrypted_key_is_used(server: Sshd, tmp_path: P
         )
         config = tmp_path / "config"
         config.write_text(f"Host *\n  IdentityAgent {agent['SSH_AUTH_SOCK']}\n")
+        open_session(server.reach(key=str(locked), config=str(config))).close()
+        locked.unlink()  # its public half is enough to know it by
+        shutil.copy(f"{server.key}.pub", f"{locked}.pub")
         open_session(server.reach(key=str(locked), config=str(config))).close()
 
 
