@@ -22,7 +22,8 @@ from pdctl.state.codec import resource_to_json
 
 CONTENT_LIMIT = 65536  # bytes of a file that are worth a text diff
 SHOWN = 5  # lines of what could not be read
-_UNREAD = "look at that on the host; with `become: false`, may the login read it?"
+_UNREAD = "look at that on the host"
+_ROOT = "set `become: true` in its ssh section, so that sudo is used, or log in as root"
 _RECORD = "restore it from a backup: without it nobody knows what pdctl put there"
 Progress = Callable[[str, PdctlError | None], None]
 
@@ -79,6 +80,7 @@ def ask(sessions: Sessions, host: str, asked: Mapping[str, Any], timeout_s: floa
     """One host's answer."""
     reply = sessions.run(host, probe_program(asked).encode(), timeout_s, "look")
     answer = parse_answer(host, answered(reply, "the probe"))
+    _refuse_closed(reply, answer)
     _refuse_guesses(host, asked["record"], answer.errors)
     return answer
 
@@ -94,6 +96,17 @@ def answered(reply: Reply, what: str) -> Any:
         raise HostError(
             f"{what} failed (exit status {reply.result.rc}): {said}", where=reply.reach.name
         ) from None
+
+
+def _refuse_closed(reply: Reply, answer: Answer) -> None:
+    """Nothing is wrong with what only root may read but the login."""
+    closed = [line for line in answer.errors if "Permission denied" in line]
+    if closed and not answer.facts.root:
+        raise HostError(
+            f"{reply.user} is not root there and may not read all of what pdctl keeps: {closed[0]}",
+            where=reply.reach.name,
+            hint=_ROOT,
+        )
 
 
 def _refuse_guesses(host: str, record: str, errors: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from ansible.module_utils.pdctl_rows import Row
@@ -25,7 +26,9 @@ class Problem(Exception):
 def told(error: BaseException) -> str:
     """The problem, and the earlier one during which it came up."""
     if isinstance(error, OSError):
-        return f"{error.filename or 'this host'}: {error.strerror or error}"
+        closed = isinstance(error, PermissionError) and os.geteuid() != 0
+        words = "; this is not root: set `become: true` in the host's ssh section" if closed else ""
+        return f"{error.filename or 'this host'}: {error.strerror or error}{words}"
     problems = []
     met: BaseException | None = error
     while met is not None:
