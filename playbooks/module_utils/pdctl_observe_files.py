@@ -14,6 +14,7 @@ from typing import Any
 from ansible.module_utils.pdctl_rows import Row
 
 CHUNK = 1 << 20
+CONFIG = "/etc/pdctl/"
 
 
 def observe_user(row: Row) -> Row | None:
@@ -25,14 +26,20 @@ def observe_user(row: Row) -> Row | None:
 
 
 def observe_directory(row: Row) -> Row | None:
-    """Links are followed: an administrator may have moved `/opt/pdctl` to a larger disk."""
+    """Links are followed, since an administrator may have moved `/opt/pdctl` to a larger disk; but none where
+    there is only text, which would be written, and removed, at a place that nobody asked for."""
+    path: str = row["path"]
+    if (path + "/").startswith(CONFIG) and os.path.islink(path):
+        raise OSError(
+            0, f"it is a link to {os.readlink(path)}, and none is followed here: put the folder itself there"
+        )
     try:
-        info = os.stat(row["path"])
+        info = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     if not stat.S_ISDIR(info.st_mode):
         return None
-    return dict({"kind": "directory", "path": row["path"]}, **_ownership(info))
+    return dict({"kind": "directory", "path": path}, **_ownership(info))
 
 
 def observe_file(row: Row, cluster: str) -> Row | None:

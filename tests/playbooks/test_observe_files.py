@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+from ansible.module_utils import pdctl_observe_files
 from ansible.module_utils.pdctl_observe import observe, observe_rows
 
 from pdctl.state.digest import content_digest
@@ -45,6 +47,19 @@ def test_a_directory_may_be_a_link_to_a_larger_disk(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir(mode=0o750)
     (tmp_path / "opt").symlink_to(tmp_path / "disk")
     assert look(directory_row(tmp_path / "opt")) == [directory_row(tmp_path / "opt")]
+
+
+def test_a_link_in_the_place_of_the_configuration_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pdctl_observe_files, "CONFIG", f"{tmp_path}/pdctl/")
+    (tmp_path / "pdctl/chat").mkdir(parents=True)
+    (tmp_path / "pdctl/linked").symlink_to(tmp_path)
+    errors: list[str] = []
+    rows = [directory_row(tmp_path / "pdctl" / name) for name in ("chat", "linked")]
+    assert len(observe_rows(rows, "chat", errors, set())) == 1
+    (error,) = errors
+    assert error.startswith(f"directory:{tmp_path}/pdctl/linked: it is a link to {tmp_path}, and none")
 
 
 def test_an_owner_without_a_name_is_its_number(tmp_path: Path) -> None:
