@@ -1,4 +1,4 @@
-"""Bundle files on the controller -> a temporary folder on the host, and from there into its bundle."""
+"""Bundle files on the controller -> a folder of their own on the host, and from there into its bundle."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from ansible.plugins.action import ActionBase
 BATCH_BYTES = 512 * 2**20  # so that a host needs little room beside the bundle itself
 
 
+# Sticky and on a disk; what a cut-off transfer leaves there the module finds again (pdctl_receive.py: SENT).
+FOLDER = "/var/tmp/pdctl-%s.XXXXXXXXXX"
+
+
 class ActionModule(ActionBase):
     """Sends `files` of the folder `source` a batch at a time; the module of the same name takes them in."""
 
-    TRANSFERS_FILES = True
+    TRANSFERS_FILES = False  # not to Ansible's temporary folder, which would stay in the user's home
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
@@ -35,7 +39,7 @@ class ActionModule(ActionBase):
 
     def _lacking(self, request, files: dict) -> dict:
         """Those of `files` that the host's bundle does not hold in that size."""
-        bundle = bundle_of(request)
+        bundle = decoded(request)["bundle"]
         asked = "stat -c '%s %n' -- " + " ".join(quote(os.path.join(bundle, name)) for name in files)
         lines = self._low_level_execute_command(asked, sudoable=False)[
             "stdout_lines"
@@ -43,7 +47,7 @@ class ActionModule(ActionBase):
         return {n: size for n, size in files.items() if f"{size} {os.path.join(bundle, n)}" not in lines}
 
     def _send(self, request, source: str, batch: dict, task_vars) -> dict:
-        folder = self._make_tmp_path()
+        folder = self._made_folder(decoded(request)["cluster"])
         try:
             sent = self._connection._shell.join_path(folder, "bundle")
             folders = sorted(
@@ -55,12 +59,18 @@ class ActionModule(ActionBase):
             arguments = {"request": request, "files": batch, "sent": sent}
             return self._execute_module(module_args=arguments, task_vars=task_vars)
         finally:
-            self._remove_tmp_path(folder)
+            self._low_level_execute_command(f"rm -rf {quote(folder)}", sudoable=False)
+
+    def _made_folder(self, cluster: str) -> str:
+        done = self._low_level_execute_command(f"mktemp -d {FOLDER % cluster}", sudoable=False)
+        if done["rc"]:
+            raise AnsibleActionFail(f"no folder to send files to: {done['stderr'].strip()}")
+        return done["stdout_lines"][-1]
 
 
-def bundle_of(request) -> str:
+def decoded(request) -> dict:
     """As module_utils/pdctl_request.py reads it, which the controller cannot import."""
-    return (json.loads(base64.b64decode(request)) if isinstance(request, str) else request)["bundle"]
+    return json.loads(base64.b64decode(request)) if isinstance(request, str) else request
 
 
 def sizes(source: str, names: list) -> dict:

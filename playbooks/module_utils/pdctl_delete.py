@@ -10,6 +10,7 @@ import pwd
 from ansible.module_utils.pdctl_files import remove_file, remove_tree, run
 from ansible.module_utils.pdctl_namespace import UNIT_FOLDER
 from ansible.module_utils.pdctl_packages import purge_packages
+from ansible.module_utils.pdctl_receive import clear_sent
 from ansible.module_utils.pdctl_record import PACKAGE, TREE, Record, other_records
 from ansible.module_utils.pdctl_rows import Row, Rows, row_id, row_of
 from ansible.module_utils.pdctl_units import remove_units
@@ -116,6 +117,7 @@ def finish(record: Record) -> list[str]:
         heirs[0].write()
     else:
         remove_extras(extras)
+    clear_sent(record.cluster)
     record.remove()
     return ["delete record"]
 

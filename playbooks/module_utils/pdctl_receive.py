@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import shutil
 
 from ansible.module_utils.pdctl_difference import Problem
-from ansible.module_utils.pdctl_files import NEW, make_parents, missing_parents
+from ansible.module_utils.pdctl_files import NEW, make_parents, missing_parents, remove_tree, sync_folder
 from ansible.module_utils.pdctl_host_lock import host_lock
 from ansible.module_utils.pdctl_journal import journaled
 from ansible.module_utils.pdctl_record import Record
 from ansible.module_utils.pdctl_rows import Row
+
+SENT = "/var/tmp/pdctl-{}.*"  # folders of a cluster that the controller sends files to
 
 
 def receive(request: Row, sent: str, files: dict[str, int], did: list[str]) -> None:
@@ -26,6 +29,13 @@ def receive(request: Row, sent: str, files: dict[str, int], did: list[str]) -> N
         for name, path in targets.items():
             take(os.path.join(sent, name), path, files[name])
             did.append(f"copy {path}")
+        clear_sent(request["cluster"])
+
+
+def clear_sent(cluster: str) -> None:
+    """What the controller sent to this host, also in a transfer that was cut off before this one."""
+    for folder in glob.glob(SENT.format(cluster)):
+        remove_tree(folder)
 
 
 def take(source: str, path: str, size: int) -> None:
@@ -38,7 +48,12 @@ def take(source: str, path: str, size: int) -> None:
         shutil.move(source, new)
         os.chown(new, 0, 0)
         os.chmod(new, 0o644)
+        with open(new, "rb") as handle:
+            os.fsync(
+                handle.fileno()
+            )  # by its size alone a file that a power cut emptied would pass for whole
         os.rename(new, path)
+        sync_folder(os.path.dirname(path))
     except OSError as error:
         raise Problem(f"{path} was not written: {error.strerror}") from None
     finally:

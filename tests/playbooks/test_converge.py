@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.module_utils import pdctl_apply, pdctl_host_lock
+from ansible.module_utils import pdctl_apply, pdctl_host_lock, pdctl_receive
 from ansible.module_utils.pdctl_difference import Problem, told
 from ansible.module_utils.pdctl_receive import receive
 
@@ -224,17 +224,23 @@ def test_a_later_problem_does_not_hide_the_first() -> None:
         assert told(error) == "no space for the record; before that: no space for x"
 
 
-def test_sent_files_reach_the_bundle_and_leave_with_the_cluster(tmp_path: Path) -> None:
+def test_sent_files_reach_the_bundle_and_leave_with_the_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a transfer that was cut off has left goes with the next."""
     sent = tmp_path / "sent"
     (sent / "wheels").mkdir(parents=True)
     (sent / "wheels/x.whl").write_bytes(b"12345")
     request = request_in(tmp_path)
     did: list[str] = []
+    monkeypatch.setattr(pdctl_receive, "SENT", f"{tmp_path}/pdctl-{{}}.*")
+    for name in ("pdctl-chat.cut", "pdctl-chat-two.cut"):
+        (tmp_path / name).mkdir()
     receive(request, str(sent), {"wheels/x.whl": 5}, did)
     assert did == [f"copy {tmp_path}/bundle/wheels/x.whl"]
     assert (tmp_path / "bundle/wheels/x.whl").read_bytes() == b"12345"
     converge(request_in(tmp_path, everything=True))
-    assert tree(tmp_path) == ["sent", "sent/wheels", "var", "var/lib"]
+    assert tree(tmp_path) == ["pdctl-chat-two.cut", "sent", "sent/wheels", "var", "var/lib"]
 
 
 def test_a_file_that_arrived_short_is_refused(tmp_path: Path) -> None:
