@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
 
+from pdctl.apply.generations import retained, unfinished
+from pdctl.apply.lock import is_live, lock_lines
 from pdctl.apply.strays import stray_warnings, without_lost_records
 from pdctl.apply.systems import without_other_systems
 from pdctl.desired import desire
@@ -12,9 +15,11 @@ from pdctl.errors import ErrorGroup, PdctlError
 from pdctl.hosts.observation import Observation
 from pdctl.hosts.probe import Progress, probe
 from pdctl.hosts.secrets import secrets_digest
+from pdctl.hosts.sessions import Sessions
 from pdctl.hosts.timing import laps
 from pdctl.plan import Owed, Plan, make_plan
 from pdctl.state import Key, State
+from pdctl.topology.claims import claims
 from pdctl.topology.model import Topology
 
 
@@ -34,12 +39,18 @@ class Look:
 
     @property
     def warnings(self) -> list[str]:
-        return stray_warnings(self.seen)
+        """Also who holds the lock; or else what the last apply was at, if it did not come to its end."""
+        found = self.seen.kept
+        cut_off = "" if is_live(found) else unfinished(found)
+        goes_on = [f"{cut_off}; `pdctl apply` goes on from there"] if cut_off and not self.plan.empty else []
+        return [*stray_warnings(self.seen), *lock_lines(found), *goes_on]
 
 
-def look(topology: Topology, folder: Path, progress: Progress | None = None) -> Look:
+def look(
+    topology: Topology, folder: Path, progress: Progress | None = None, sessions: Sessions | None = None
+) -> Look:
     """Probe every host once and plan. Raises ErrorGroup when no host at all could be looked at."""
-    return look_for(topology, folder, wish(topology, folder), progress)
+    return look_for(topology, folder, wish(topology, folder), progress, sessions)
 
 
 def wish(topology: Topology, folder: Path) -> State:
@@ -48,10 +59,18 @@ def wish(topology: Topology, folder: Path) -> State:
         return desire(topology, secrets_digest(topology.spec, folder))
 
 
-def look_for(topology: Topology, folder: Path, desired: State, progress: Progress | None = None) -> Look:
-    """The same for another wish, such as nothing at all (destroy)."""
+def look_for(
+    topology: Topology,
+    folder: Path,
+    desired: State,
+    progress: Progress | None = None,
+    sessions: Sessions | None = None,
+) -> Look:
+    """The same for another wish, such as nothing at all (destroy). `sessions` are used and left open."""
     with laps("probe"):
-        seen = probe(topology.spec, desired, folder, progress=progress)
+        seen = probe(
+            topology.spec, desired, folder, progress=progress, sessions=sessions, claims=claims(topology)
+        )
     with laps("plan"):
         return judge(topology, folder, desired, seen)
 
@@ -66,18 +85,34 @@ def judge(topology: Topology, folder: Path, desired: State, seen: Observation) -
     seen = without_lost_records(topology.cluster, desired, seen)
     if not seen.facts:
         raise ErrorGroup("no host has a record", list(seen.failures.values()))
-    plan = make_plan(
+    return Look(topology, folder, desired, seen, _plan_with_history(topology, desired, seen))
+
+
+def _plan_with_history(topology: Topology, desired: State, seen: Observation) -> Plan:
+    """Environments that a rollback needs stay. Only an apply that changes something makes a generation, for
+    which the oldest one goes: so what only that one needs is no reason for an apply, but goes with it."""
+    keep = topology.spec.generations.keep
+    now, later = (retained(seen.kept, count) if desired else frozenset[Key]() for count in (keep, keep - 1))
+    plan = _plan(topology, desired, seen, now)
+    return plan if plan.empty or now == later else _plan(topology, desired, seen, later)
+
+
+def _plan(topology: Topology, desired: State, seen: Observation, kept: Set[Key]) -> Plan:
+    return make_plan(
         topology,
         desired,
-        seen.state,
-        seen.recorded,
+        _without(seen.state, kept - desired.keys()),
+        _without(seen.recorded, kept - desired.keys()),
         contents=seen.contents,
         found_before=_found_before(seen),
         pending=_pending(seen),
         owed=_owed(seen),
         unreachable={host: error.message for host, error in seen.failures.items()},
     )
-    return Look(topology, folder, desired, seen, plan)
+
+
+def _without(state: State, keys: Set[Key]) -> State:
+    return {key: resource for key, resource in state.items() if key not in keys} if keys else state
 
 
 def _pending(seen: Observation) -> frozenset[Key]:

@@ -19,8 +19,8 @@ def removal_variables(order: Order) -> dict[str, dict[str, Any]]:
         for role in START_ORDER:
             ids = [key.id for key in _units(order, host) if _role(order, key) == role]
             if ids:
-                variables[f"pdctl_{role}"] = encoded(order, {"delete": ids})
-        variables["pdctl_delete"] = encoded(order, {"everything": True})
+                variables[f"pdctl_{role}"] = encoded(order, {"delete": ids}, f"Remove {role}")
+        variables["pdctl_delete"] = encoded(order, {"everything": True}, "Remove the rest")
     return found
 
 

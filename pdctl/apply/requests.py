@@ -55,6 +55,8 @@ class Order:
     supply: Supply
     present: Mapping[str, Mapping[str, int]]  # host -> what its bundle holds already, with sizes
     folder: Path  # files of secrets are named from here
+    generation: int = 0
+    token: str = ""  # of the lock that this is done under; hosts refuse one that is not theirs
 
 
 def host_variables(order: Order) -> dict[str, dict[str, Any]]:
@@ -71,7 +73,7 @@ def host_variables(order: Order) -> dict[str, dict[str, Any]]:
             field = "delete" if step.name in AWAY else "put" if step.name == "put" else "units"
             owed = _owed(order, host) if step.name == "put" else {}
             halted = {"halt": halt} if halt else {}
-            variables[f"pdctl_{step.name}"] = encoded(order, {field: rows} | owed | halted)
+            variables[f"pdctl_{step.name}"] = encoded(order, {field: rows} | owed | halted, step.title)
             if step.name == "put":
                 variables |= _deliveries(order, host, step, keys)
     for host in sorted({debt.key.host for debt in order.plan.owed}):
@@ -94,14 +96,16 @@ def by_host(step: Step) -> dict[str, list[Key]]:
     return found
 
 
-def encoded(order: Order, work: dict[str, Any]) -> str:
-    """One request to one host: where its record is, who asks, and the work."""
-    request = {
+def encoded(order: Order, work: dict[str, Any], step: str = "") -> str:
+    """One request to one host: where its record is, who asks, and the work; `step` is for its journal."""
+    request: dict[str, Any] = {
         "cluster": order.plan.cluster,
         "record": record_path(order.plan.cluster),
         "bundle": BUNDLE,
         "meta": asdict(order.meta),
     }
+    if order.token:
+        request |= {"generation": order.generation, "token": order.token, "step": step}
     request |= work
     return base64.b64encode(json.dumps(request).encode()).decode()
 

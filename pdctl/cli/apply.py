@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pdctl.cli.finish import timed
-from pdctl.cli.load import folder_of, load_topology, warn
+from pdctl.cli.load import folder_of, load_topology, text_of, warn
 from pdctl.cli.options import CLUSTER, BundleDir, Json, Spec, Timing, Yes
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from pdctl.apply.look import Look
+    from pdctl.apply.making import About
+    from pdctl.hosts.sessions import Sessions
     from pdctl.verify.proof import Proof
 
 
@@ -35,18 +37,21 @@ def apply(
     topology = load_topology(path)
 
     from pdctl.apply.look import look
+    from pdctl.apply.making import About
     from pdctl.hosts.local_lock import local_lock
+    from pdctl.hosts.sessions import sessions_for
     from pdctl.plan.document import plan_document
     from pdctl.views.console import err, out, print_json
     from pdctl.views.plan import show_plan
 
-    with local_lock(topology.cluster):
-        seen = look(topology, folder_of(path))
+    about = About(text_of(path))
+    with local_lock(topology.cluster), sessions_for(topology.spec, folder_of(path)) as sessions:
+        seen = look(topology, folder_of(path), sessions=sessions)
         warn(seen.warnings)
         document = plan_document(seen.plan)
         if not json:
             show_plan(document, out(), diffs=False)
-        done = {} if seen.plan.empty else _carry_out(seen, bundle, yes, err())
+        done = _carry_out(seen, bundle, yes, err(), about, sessions)
         proof = _prove(seen, err()) if verify and not seen.failures else None
     if json:
         carried = {"format": "pdctl-apply/1", "plan": document, "did": done, "proof": _document(proof)}
@@ -58,23 +63,25 @@ def destroy(path: Spec = CLUSTER, yes: Yes = False, json: Json = False) -> None:
     """Remove exactly what pdctl recorded on the hosts."""
     topology = load_topology(path)
 
+    from pdctl.apply.generations import numbers
     from pdctl.apply.look import look_for
     from pdctl.cli.carry import take_away
     from pdctl.hosts.local_lock import local_lock
+    from pdctl.hosts.sessions import sessions_for
     from pdctl.plan.document import plan_document
     from pdctl.views.console import err, out, print_json
     from pdctl.views.plan import show_plan
 
-    with local_lock(topology.cluster):
-        seen = look_for(topology, folder_of(path), {})
+    with local_lock(topology.cluster), sessions_for(topology.spec, folder_of(path)) as sessions:
+        seen = look_for(topology, folder_of(path), {}, sessions=sessions)
         warn(seen.warnings)
         document = plan_document(seen.plan)
         if not json:
             show_plan(document, out(), diffs=False)
         done = {}
-        if not seen.plan.empty:
+        if not seen.plan.empty or numbers(seen.seen.kept):  # an apply that failed at once leaves its history
             _confirm(f"Remove all of `{topology.cluster}` from the hosts?", yes)
-            done = take_away(seen, err())
+            done = take_away(seen, err(), sessions)
     if json:
         print_json({"format": "pdctl-destroy/1", "plan": document, "did": done})
     elif not seen.plan.empty:
@@ -82,11 +89,20 @@ def destroy(path: Spec = CLUSTER, yes: Yes = False, json: Json = False) -> None:
     _judge(seen, None)
 
 
-def _carry_out(seen: Look, bundle: Path | None, yes: bool, console: Console) -> dict[str, Any]:
-    from pdctl.cli.carry import carry_out
+def _carry_out(
+    seen: Look, bundle: Path | None, yes: bool, console: Console, about: About, sessions: Sessions
+) -> dict[str, Any]:
+    from pdctl.apply.generations import unfinished
+    from pdctl.apply.lock import is_live
+    from pdctl.apply.making import close_off
+    from pdctl.cli.carry import carry_out, say
 
-    _confirm("Apply this plan?", yes)
-    return carry_out(seen, bundle, console)
+    if not seen.plan.empty:
+        _confirm("Apply this plan?", yes)
+        return carry_out(seen, bundle, console, about, sessions)
+    if unfinished(seen.seen.kept) and not seen.failures and not is_live(seen.seen.kept):
+        close_off(sessions, seen, about, say)
+    return {}
 
 
 def _confirm(question: str, yes: bool) -> None:

@@ -2,42 +2,57 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
 
-from pdctl.apply.look import Look, look, look_for
+from pdctl.apply.look import Look, look_for
+from pdctl.apply.making import About, came_out, making, unmaking
 from pdctl.apply.requests import Supply
 from pdctl.apply.run import Done, raise_for, remove, run
 from pdctl.apply.supply import supply_for
 from pdctl.errors import ApplyError
 from pdctl.hosts.ansible import Event
+from pdctl.hosts.sessions import Sessions
 from pdctl.hosts.timing import laps
 from pdctl.plan.document import plan_document
 from pdctl.views.progress import Progress
 
 
-def carry_out(seen: Look, bundle: Path | None, console: Console) -> dict[str, tuple[str, ...]]:
-    """What was done, by host.
+def carry_out(
+    seen: Look, bundle: Path | None, console: Console, about: About, sessions: Sessions
+) -> dict[str, tuple[str, ...]]:
+    """What was done, by host, under the lock of all of them and as a generation of its own.
 
-    Raises ErrorGroup for hosts that failed, ApplyError if something still differs afterwards.
+    Raises LockError when somebody else is at work, ErrorGroup for hosts that failed, ApplyError if something
+    still differs afterwards.
     """
     with Progress(console) as progress:
         supply = _collected(seen, bundle, progress)
-        done = run(seen, supply, follow(progress))
-    with laps("second look"):
-        after = look(seen.topology, seen.folder)
-    return _settled(seen, done, after)
+    with making(sessions, seen, about, say) as held:
+        with Progress(console) as progress:
+            done = run(seen, supply, follow(progress), held)
+        with laps("second look"):
+            after = look_for(seen.topology, seen.folder, seen.desired, sessions=sessions)
+        came_out(held, seen, after)
+        return _settled(seen, done, after)
 
 
-def take_away(seen: Look, console: Console) -> dict[str, tuple[str, ...]]:
-    """The same for destroy."""
-    with Progress(console) as progress:
-        done = remove(seen, follow(progress))
-    with laps("second look"):
-        after = look_for(seen.topology, seen.folder, {})
-    return _settled(seen, done, after)
+def take_away(seen: Look, console: Console, sessions: Sessions) -> dict[str, tuple[str, ...]]:
+    """The same for destroy, which leaves no generation."""
+    with unmaking(sessions, seen, say) as held:
+        with Progress(console) as progress:
+            done = remove(seen, follow(progress), held)
+        with laps("second look"):
+            after = look_for(seen.topology, seen.folder, {}, sessions=sessions)
+        return _settled(seen, done, after)
+
+
+def say(line: str) -> None:
+    """A word about the lock, beside the live view."""
+    sys.stderr.write(f"{line}\n")
 
 
 def follow(progress: Progress) -> Callable[[Event], None]:

@@ -40,6 +40,11 @@ def warn(lines: Iterable[str]) -> None:
         sys.stderr.write(f"warning: {line}\n")
 
 
+def text_of(path: Path) -> str:
+    """The spec as it is written, for the history."""
+    return path.read_text(encoding="utf-8-sig")
+
+
 def folder_of(path: Path) -> Path:
     """Where relative paths in the spec start."""
     return path.absolute().parent

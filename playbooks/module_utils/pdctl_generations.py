@@ -53,10 +53,14 @@ def keep(folder: str, data: bytes) -> str:
 
 
 def end(folder: str, number: int, token: str, state: str) -> None:
-    """Write down how it ended; one that went with the last thing on this host is no more."""
+    """Write down how it ended; one that went with the last thing on this host is no more, and one without
+    a state never came about."""
     for row in generations(folder, []):
         if row["number"] == number and row.get("token") == token:
-            write(folder, dict(row, state=state, ended=time.time()))
+            if state:
+                write(folder, dict(row, state=state, ended=time.time()))
+            else:
+                os.unlink(path_of(folder, number))
 
 
 def collect_garbage(folder: str, oldest: int) -> None:

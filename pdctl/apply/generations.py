@@ -1,0 +1,154 @@
+"""What hosts keep -> generations: numbers, what they retain, what was cut off, what a new one keeps. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pdctl.apply.ages import age
+from pdctl.hosts.observation import Generation, Kept
+from pdctl.plan.model import Action, Plan
+from pdctl.state import Key, State
+from pdctl.state.codec import resource_to_json
+
+COMPLETE, STARTED = "complete", "started"
+# How a generation ended of which hosts say different things: the first of these that any of them says.
+WORST = (STARTED, "interrupted", "failed", "partial", "abandoned", COMPLETE)
+NAMED = 4  # units in a summary
+
+
+def state_of(found: Mapping[str, Kept], number: int) -> str:
+    """How a generation ended: complete where all hosts that have it say so."""
+    states = {row.state for kept in found.values() for row in kept.generations if row.number == number}
+    return next((state for state in WORST if state in states), STARTED)
+
+
+def numbers(found: Mapping[str, Kept]) -> list[int]:
+    return sorted({row.number for kept in found.values() for row in kept.generations})
+
+
+def complete(found: Mapping[str, Kept]) -> list[int]:
+    return [number for number in numbers(found) if state_of(found, number) == COMPLETE]
+
+
+def current(found: Mapping[str, Kept]) -> int:
+    """The newest one that was reached in whole; 0 before the first."""
+    return max(complete(found), default=0)
+
+
+def next_number(found: Mapping[str, Kept]) -> int:
+    return max(numbers(found), default=0) + 1
+
+
+def oldest_kept(done: list[int], keep: int) -> int:
+    """The oldest that can be rolled back to when `keep` are kept; 0 while there are fewer."""
+    return done[-keep] if len(done) >= keep else 0
+
+
+def retained(found: Mapping[str, Kept], keep: int) -> frozenset[Key]:
+    """Environments of the newest `keep` generations, and the folders they lie in: a rollback needs them."""
+    if keep < 1:
+        return frozenset()
+    oldest = oldest_kept(complete(found), keep)
+    paths = {(host, path) for host, kept in found.items() for path in _venvs(kept, oldest)}
+    folders = {(host, above) for host, path in paths for above in _above(path)}
+    return frozenset(
+        {Key(host, f"venv:{path}") for host, path in paths}
+        | {Key(host, f"directory:{path}") for host, path in folders}
+    )
+
+
+def held_at(kept: Kept, number: int) -> Generation | None:
+    """What a host held at a generation: that of its newest complete one up to it."""
+    return next((row for row in reversed(kept.generations) if row.number <= number and _done(row)), None)
+
+
+def host_rows(desired: State, host: str) -> list[dict[str, Any]]:
+    """All that the host shall hold, whole, so that a later pdctl can bring it back although it would render
+    it otherwise."""
+    return [resource_to_json(r, full=True) for key, r in sorted(desired.items()) if key.host == host]
+
+
+def rows_digest(rows: list[dict[str, Any]]) -> str:
+    return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest() if rows else ""
+
+
+def takes_part(found: Mapping[str, Kept], plan: Plan, desired: State) -> dict[str, list[dict[str, Any]]]:
+    """Hosts that get a manifest, with its rows: those the plan touches, and those whose newest complete one
+    says something else (an apply was cut off after it had done all there was to do)."""
+    busy = {key.host for step in plan.steps for key in step.keys}
+    busy |= {change.key.host for change in plan.changes} | {restart.host for restart in plan.restarts}
+    rows = {host: host_rows(desired, host) for host in found}
+    return {
+        host: some
+        for host, some in rows.items()
+        if host in busy or rows_digest(some) != _newest_digest(found[host])
+    }
+
+
+def manifest_header(rows: list[dict[str, Any]], about: Mapping[str, Any]) -> dict[str, Any]:
+    """What a host keeps in `generations/N.json` beside the references to rows and spec."""
+    venvs = [row["path"] for row in rows if row["kind"] == "venv"]
+    return {**about, "digest": rows_digest(rows), "venvs": venvs}
+
+
+def summary(plan: Plan) -> str:
+    """`create 12, update 3; restart decoder-0, decoder-1`, for the history."""
+    words = {
+        Action.CREATE: "create",
+        Action.UPDATE: "update",
+        Action.DELETE: "delete",
+        Action.FORGET: "forget",
+    }
+    counts = {word: sum(c.action is action for c in plan.changes) for action, word in words.items()}
+    parts = [", ".join(f"{word} {count}" for word, count in counts.items() if count)]
+    names = [restart.instance for restart in plan.restarts]
+    if names:
+        parts.append("restart " + (", ".join(names) if len(names) <= NAMED else f"{len(names)} instances"))
+    return "; ".join(part for part in parts if part) or "record what is there"
+
+
+def unfinished(found: Mapping[str, Kept]) -> str:
+    """What an apply that did not come to its end was at; empty when the last one did."""
+    number = max(numbers(found), default=0)
+    state = state_of(found, number) if number else COMPLETE
+    if state in (COMPLETE, "abandoned", "partial"):
+        return ""
+    row = min(_all(found, number), key=lambda row: row.age_s)
+    ended = {"failed": "failed", "interrupted": "was interrupted"}.get(state, "was cut off")
+    return f"generation {number} ({row.by}, {age(row.age_s)} ago) {ended}{_where(found, number)}"
+
+
+def _where(found: Mapping[str, Kept], number: int) -> str:
+    entries = [kept.journal for kept in found.values() if kept.journal and kept.journal.generation == number]
+    for event, words in (("begin", "in"), ("failed", "in"), ("end", "after")):
+        some = [entry for entry in entries if entry.event == event]
+        if some:
+            return f' {words} step "{min(some, key=lambda entry: entry.age_s).step}"'
+    return " before its first step"
+
+
+def _all(found: Mapping[str, Kept], number: int) -> list[Generation]:
+    return [row for kept in found.values() for row in kept.generations if row.number == number]
+
+
+def _done(row: Generation) -> bool:
+    return row.state == COMPLETE
+
+
+def _newest_digest(kept: Kept) -> str:
+    return next((row.digest for row in reversed(kept.generations) if _done(row)), "")
+
+
+def _venvs(kept: Kept, oldest: int) -> Iterable[str]:
+    at_oldest = held_at(kept, oldest)
+    for row in kept.generations:
+        if _done(row) and (row.number > oldest or row is at_oldest):
+            yield from row.venvs
+
+
+def _above(path: str) -> Iterable[str]:
+    parts = path.split("/")[1:-1]
+    return ("/" + "/".join(parts[:count]) for count in range(1, len(parts) + 1))

@@ -1,0 +1,88 @@
+"""A plan about to be carried out -> the lock and generation it is made under; and how each host came out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pdctl.apply.generations import (
+    COMPLETE,
+    complete,
+    host_rows,
+    manifest_header,
+    next_number,
+    oldest_kept,
+    summary,
+    takes_part,
+)
+from pdctl.apply.lock import Held, Say, Wanted, locked
+from pdctl.apply.look import Look
+from pdctl.apply.run import meta
+from pdctl.hosts.holder import this_process
+from pdctl.hosts.sessions import Sessions
+
+
+@dataclass(frozen=True)
+class About:
+    """What a generation is made from: the text of the spec, and the generation it brings back, if any."""
+
+    spec: str
+    restores: int | None = None
+
+
+@contextmanager
+def making(sessions: Sessions, seen: Look, about: About, say: Say) -> Iterator[Held]:
+    """The lock of all hosts that were looked at, with a new generation begun on those that have part in it.
+
+    Raises LockError, HostError or UnreachableError before anything was changed.
+    """
+    found = seen.seen.kept
+    number = next_number(found)
+    header = _about(seen, about) | {"number": number}
+    rows = takes_part(found, seen.plan, seen.desired) or {h: host_rows(seen.desired, h) for h in found}
+    begins = {
+        host: {"header": manifest_header(some, header), "rows": some, "spec": about.spec}
+        for host, some in rows.items()
+    }
+    with locked(sessions, Wanted(seen.topology.cluster, found, number, begins), say) as held:
+        held.oldest = oldest_kept(complete(found), seen.topology.spec.generations.keep)
+        yield held
+
+
+@contextmanager
+def unmaking(sessions: Sessions, seen: Look, say: Say) -> Iterator[Held]:
+    """The lock for destroy, which leaves no history on a host that holds nothing any more."""
+    with locked(sessions, Wanted(seen.topology.cluster, seen.seen.kept), say) as held:
+        held.forget = True
+        yield held
+
+
+def close_off(sessions: Sessions, seen: Look, about: About, say: Say) -> None:
+    """An apply was cut off when nothing was left to do: what the hosts hold becomes a whole generation."""
+    with making(sessions, seen, about, say) as held:
+        came_out(held, seen, seen)
+
+
+def came_out(held: Held, seen: Look, after: Look) -> None:
+    """Hosts are done where a second look finds nothing left to do; what garbage is, follows from that."""
+    left = {change.key.host for change in after.plan.changes} | {r.host for r in after.plan.restarts}
+    held.states = {host: COMPLETE for host in after.seen.facts if host not in left}
+    if left or after.seen.failures:
+        return
+    done = [*complete(seen.seen.kept), held.number]
+    held.oldest = oldest_kept(done, seen.topology.spec.generations.keep)
+
+
+def _about(seen: Look, about: About) -> dict[str, Any]:
+    found = meta(seen)
+    what = summary(seen.plan)
+    return {
+        "at": found.applied_at,
+        "by": found.by,
+        "pdctl": found.pdctl,
+        "what": f"roll back to {about.restores}: {what}" if about.restores else what,
+        "command": this_process().command,
+        "restores": about.restores,
+    }
