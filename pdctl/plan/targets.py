@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pdctl.errors import ApplyError
 from pdctl.plan.belonging import Layer, instance_of_key, layer_of, role_of
 from pdctl.plan.model import Owed, Plan
-from pdctl.state import Key, Resource, State, Unit
+from pdctl.state import File, Key, Resource, State, Unit
 from pdctl.state.model import compared
 from pdctl.topology.model import Role, Topology
 
@@ -99,7 +99,7 @@ def narrowed(world: World, keys: Set[Key]) -> World:
         if key not in keys:
             seen = _quiet(row)
             observed[key] = recorded[key] = seen
-            desired[key] = like(seen, world.desired.get(key))
+            desired[key] = _wanted_so(seen, world.desired.get(key), world.contents.get(key))
     return World(
         desired,
         observed,
@@ -110,16 +110,12 @@ def narrowed(world: World, keys: Set[Key]) -> World:
     )
 
 
-def left_as(world: World, keys: Set[Key]) -> State:
-    """What the hosts hold when such an apply has ended: the wish within `keys`, the record outside."""
-    kept = {k: like(row, world.desired.get(k)) for k, row in world.recorded.items() if k not in keys}
-    return kept | {key: row for key, row in world.desired.items() if key in keys}
-
-
-def like(row: Resource, means: Resource | None) -> Resource:
-    """What is true of `row`, with how to get there from `means`, if that is the same kind of thing."""
+def _wanted_so(row: Resource, means: Resource | None, content: bytes | None) -> Resource:
+    """`row` as the wish, with how to get there where `means` tells it; `content` is a file's own."""
     if means is None or type(means) is not type(row):
         return row
+    if isinstance(row, File) and isinstance(means, File) and row.digest != means.digest:
+        return replace(row, content=content)
     return replace(means, **{name: getattr(row, name) for name in compared(row)})
 
 

@@ -11,7 +11,7 @@ from pdctl.errors import ApplyError
 from pdctl.plan import Action, Plan, make_plan
 from pdctl.plan.agreement import refuse_split
 from pdctl.plan.dependents import select
-from pdctl.plan.targets import Selection, Targets, World, left_as, narrowed
+from pdctl.plan.targets import Selection, Targets, World, narrowed
 from pdctl.state import File, Key, Resource, Unit, Venv
 from pdctl.topology import Topology
 from tests.plan.changes import SPEC, Edit, edit
@@ -194,14 +194,13 @@ def test_an_instance_that_left_the_spec_goes_whole_and_first_leaves_the_proxys_l
     }
 
 
-def test_what_is_left_out_stays_as_the_record_has_it() -> None:
-    done = edit(SEQS)
-    selection, _ = chosen(done, instances="decoder-1")
-    after = left_as(world_of(done), selection.keys)
-    one, two = (Key(h, f"unit:pdctl-chat-decoder-{i}.service") for h, i in (("h2", 0), ("h1", 1)))
-    assert after[one].revision == done.observed[one].revision  # type: ignore[union-attr]
-    assert after[two].revision == done.desired[two].revision  # type: ignore[union-attr]
-    assert after[one].role == "decoder" and after.keys() == done.desired.keys()  # type: ignore[union-attr]
+def test_a_file_that_is_left_out_has_the_content_that_it_has() -> None:
+    done = edit(MORE, SEQS)
+    seen = world_of(done)
+    selection, _ = chosen(done, seen, instances="decoder-1")
+    file = Key("h1", "file:/etc/pdctl/chat/proxy.json")
+    assert file not in selection.keys
+    assert narrowed(seen, selection.keys).desired[file].content == seen.contents[file]  # type: ignore[union-attr]
 
 
 def test_what_both_sides_must_agree_on_is_not_changed_on_one_of_them() -> None:

@@ -1,0 +1,153 @@
+"""Plan -> its blast radius: whom it touches, what it restarts and drains, and who serves meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pdctl.plan.belonging import instance_of_key, role_of
+from pdctl.plan.estimate import Estimate
+from pdctl.plan.model import Action, Plan, StepKind
+from pdctl.state import Key, State, Unit
+from pdctl.topology.model import Role, Topology
+
+PLURAL = {
+    Role.PREFILLER: "prefillers",
+    Role.DECODER: "decoders",
+    Role.SERVER: "servers",
+    Role.PROXY: "the proxy",
+}
+
+
+@dataclass(frozen=True)
+class Radius:
+    """`touched` are instances that stay and of which anything changes, by role; `total` how many a role has.
+
+    `serving` are the roles of which somebody serves at every moment; `outages` say what is not served, when.
+    """
+
+    touched: Mapping[str, tuple[str, ...]]
+    total: Mapping[str, int]
+    adds: tuple[str, ...] = ()
+    removes: tuple[str, ...] = ()
+    starts: tuple[str, ...] = ()
+    restarts: tuple[tuple[str, str], ...] = ()  # (host, instance)
+    reloads: tuple[str, ...] = ()
+    drains: tuple[str, ...] = ()
+    serving: tuple[str, ...] = ()
+    outages: tuple[str, ...] = ()
+
+    def text(self, time: Estimate) -> str:
+        """`touches 1 of 4 decoders, restarts 2 units on h1; about 40 s; prefillers keep serving`"""
+        return "; ".join(part for part in (self._work(), time.text, *self._service()) if part)
+
+    def _work(self) -> str:
+        words = [f"adds {some(self.adds)}"] if self.adds else []
+        words += [f"removes {some(self.removes)}"] if self.removes else []
+        words += [f"touches {_share(role, names, self.total)}" for role, names in self.touched.items()]
+        words += [f"starts {some(self.starts)}"] if self.starts else []
+        hosts = sorted({host for host, _ in self.restarts})
+        if self.restarts:
+            units = f"{len(self.restarts)} unit{'s' if len(self.restarts) > 1 else ''}"
+            words.append(f"restarts {units} on {some(hosts) if len(hosts) < 4 else f'{len(hosts)} hosts'}")
+        words += [f"reloads {some(self.reloads)}"] if self.reloads else []
+        words += [f"drains {some(self.drains)}"] if self.drains else []
+        return ", ".join(words) or "touches no instance"
+
+    def _service(self) -> Iterator[str]:
+        yield from self.outages
+        if self.serving:
+            verb = "keeps" if self.serving == (PLURAL[Role.PROXY],) else "keep"
+            yield f"{some(self.serving)} {verb} serving"
+
+
+def radius(topology: Topology, plan: Plan, observed: State) -> Radius:
+    cluster = topology.cluster
+    restarts = {Key(r.host, f"unit:{r.unit}"): r.instance for r in plan.restarts}
+    owners: dict[str, None] = {}
+    for change in plan.changes:
+        owners.setdefault(instance_of_key(cluster, change.key))
+    owners |= dict.fromkeys(restarts.values())
+    owners.pop("", None)
+    units = {c.key: c for c in plan.changes if c.key.id.startswith("unit:")}
+    adds = [_of(cluster, k) for k, c in units.items() if c.action is Action.CREATE and not c.drift]
+    removes = [_of(cluster, k) for k, c in units.items() if c.action in (Action.DELETE, Action.FORGET)]
+    starts = [
+        _of(cluster, key)
+        for key, c in units.items()
+        if c.desired is not None and not _runs(c.observed) and _of(cluster, key) not in adds
+    ]
+    rest = [name for name in owners if name not in adds and name not in removes]
+    return Radius(
+        touched=_by_role(topology, rest),
+        total={role.value: len(topology.of(role)) for role in Role},
+        adds=_sorted(adds),
+        removes=_sorted(removes),
+        starts=_sorted(starts),
+        restarts=tuple((key.host, name) for key, name in restarts.items()),
+        reloads=_sorted(_reloads(plan, restarts)),
+        drains=_sorted(dict.fromkeys(name for step in plan.steps for name in step.drain)),
+        serving=tuple(PLURAL[role] for role in Role if _serves(topology, plan, observed, role)),
+        outages=tuple(dict.fromkeys(step.outage for step in plan.steps if step.outage)),
+    )
+
+
+def _of(cluster: str, key: Key) -> str:
+    return instance_of_key(cluster, key)
+
+
+def _reloads(plan: Plan, restarts: Mapping[Key, str]) -> Iterator[str]:
+    """Running units that read their configuration again and go on."""
+    for change in plan.changes:
+        want, have = change.desired, change.observed
+        goes_on = isinstance(have, Unit) and _runs(have) and change.key not in restarts
+        if (
+            isinstance(want, Unit)
+            and isinstance(have, Unit)
+            and goes_on
+            and want.loaded not in ("", have.loaded)
+        ):
+            yield want.instance
+
+
+def _serves(topology: Topology, plan: Plan, observed: State, role: Role) -> bool:
+    """Whether some of those that run now run at each moment, as far as pdctl stops and restarts them."""
+    running = {
+        key
+        for key, row in observed.items()
+        if isinstance(row, Unit) and _runs(row) and role_of(_of(topology.cluster, key)) == role
+    }
+    hit = {Key(r.host, f"unit:{r.unit}") for r in plan.restarts}
+    hit |= {c.key for c in plan.changes if c.action is Action.DELETE}
+    ends = [
+        set(step.keys) & (running if step.kind is StepKind.STOP else hit)
+        for step in plan.steps
+        if step.kind in (StepKind.UNITS, StepKind.STOP, StepKind.DELETE)
+    ]
+    return bool(running) and all(running - end for end in ends)
+
+
+def _runs(resource: object) -> bool:
+    return isinstance(resource, Unit) and resource.active == "active"
+
+
+def _by_role(topology: Topology, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    found = {role.value: _sorted(n for n in names if role_of(n) == role) for role in Role}
+    return {role: some for role, some in found.items() if some}
+
+
+def _sorted(names: Iterator[str] | Sequence[str] | Mapping[str, None]) -> tuple[str, ...]:
+    return tuple(sorted(names, key=lambda name: (role_of(name), int(name.partition("-")[2] or 0))))
+
+
+def _share(role: str, names: Sequence[str], total: Mapping[str, int]) -> str:
+    if role == Role.PROXY:
+        return "the proxy"
+    count = total[role]
+    return f"{len(names)} of {count} {PLURAL[Role(role)]}" if count > 1 else names[0]
+
+
+def some(names: Sequence[str]) -> str:
+    """`a, b and c`; many are counted: `a, b, c and 9 more`."""
+    shown = list(names) if len(names) < 5 else [*names[:3], f"{len(names) - 3} more"]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
