@@ -11,8 +11,9 @@ from typing import Any
 
 from pdctl import __version__
 from pdctl.apply.look import Look, wish
+from pdctl.apply.playbook import APPLY, playbook
 from pdctl.apply.removal import removal_groups, removal_variables
-from pdctl.apply.requests import Supply, groups, host_variables
+from pdctl.apply.requests import Supply, groups, host_variables, played
 from pdctl.apply.run import inventory, order
 from pdctl.apply.supply import supply_for
 from pdctl.assets import assets
@@ -66,6 +67,7 @@ def _fill(new: Path, seen: Look, supply: Supply) -> None:
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
     shutil.copytree(assets("playbooks"), new, ignore=ignored)
     local = replace(supply, folder="{{ playbook_dir }}/bundle")
+    (new / APPLY).write_bytes(playbook(played(seen.plan)))
     variables = host_variables(order(seen, local))
     for file in sorted(set(_needed(variables))):
         target = new / "bundle" / file

@@ -10,14 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from pdctl.desired.layout import BUNDLE, record_path
-from pdctl.plan.model import Plan, Step
+from pdctl.plan.model import Plan, Step, StepKind
+from pdctl.plan.steps import PUT_TITLE
 from pdctl.state import Directory, File, Key, Package, Resource, State, Unit, User, Venv
 from pdctl.state.codec import resource_to_json
 
 # Each kind needs those before it: owners exist before their files, apt's pins before packages.
 ORDER: dict[type[Resource], int] = {User: 0, Directory: 1, File: 2, Package: 3, Venv: 4, Unit: 5}
-# Steps that take away; the others put in place or start.
-AWAY = ("stop", "delete")
+# What a step asks the module for; what is stopped or deleted are things that left the spec.
+FIELD = {
+    StepKind.PUT: "put",
+    StepKind.UNITS: "units",
+    StepKind.STOP: "delete",
+    StepKind.DELETE: "delete",
+}
 
 
 @dataclass(frozen=True)
@@ -55,8 +61,8 @@ class Order:
     supply: Supply
     present: Mapping[str, Mapping[str, int]]  # host -> what its bundle holds already, with sizes
     folder: Path  # files of secrets are named from here
-    generation: int = 0
-    token: str = ""  # of the lock that this is done under; hosts refuse one that is not theirs
+    lease_s: float = 0.0  # how long KV may be wanted after a request
+    drain_timeout_s: int = 600
 
 
 def host_variables(order: Order) -> dict[str, dict[str, Any]]:
@@ -67,14 +73,9 @@ def host_variables(order: Order) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for step in order.plan.steps:
         for host, keys in by_host(step).items():
-            halt = [k.id.removeprefix("unit:") for k in keys if step.name == "stop" and k in order.desired]
-            rows = _rows(order, step, [k for k in keys if step.name != "stop" or k not in order.desired])
             variables = found.setdefault(host, {})
-            field = "delete" if step.name in AWAY else "put" if step.name == "put" else "units"
-            owed = _owed(order, host) if step.name == "put" else {}
-            halted = {"halt": halt} if halt else {}
-            variables[f"pdctl_{step.name}"] = encoded(order, {field: rows} | owed | halted, step.title)
-            if step.name == "put":
+            variables[f"pdctl_{step.name}"] = encoded(order, _work(order, step, host, keys))
+            if step.kind is StepKind.PUT:
                 variables |= _deliveries(order, host, step, keys)
     for host in sorted({debt.key.host for debt in order.plan.owed}):
         # What is owed is written down before anything is stopped or started.
@@ -82,10 +83,16 @@ def host_variables(order: Order) -> dict[str, dict[str, Any]]:
     return found
 
 
+def played(plan: Plan) -> tuple[Step, ...]:
+    """The plan's steps, and before them one that writes down the restarts that are owed."""
+    if not plan.owed or any(step.kind is StepKind.PUT for step in plan.steps):
+        return plan.steps
+    return (Step("put", PUT_TITLE, (), StepKind.PUT), *plan.steps)
+
+
 def groups(variables: Mapping[str, Mapping[str, Any]], plan: Plan) -> dict[str, list[str]]:
     """Ansible group of each step -> the hosts with work in it."""
-    first = ["pdctl_put"] if plan.owed else []
-    names = dict.fromkeys([*first, *(f"pdctl_{step.name}" for step in plan.steps)])
+    names = [f"pdctl_{step.name}" for step in played(plan)]
     return {name: sorted(host for host, v in variables.items() if name in v) for name in names}
 
 
@@ -96,22 +103,45 @@ def by_host(step: Step) -> dict[str, list[Key]]:
     return found
 
 
-def encoded(order: Order, work: dict[str, Any], step: str = "") -> str:
-    """One request to one host: where its record is, who asks, and the work; `step` is for its journal."""
-    request: dict[str, Any] = {
+def encoded(order: Order, work: dict[str, Any]) -> str:
+    """One request to one host: where its record is, who asks, and the work."""
+    request = {
         "cluster": order.plan.cluster,
         "record": record_path(order.plan.cluster),
         "bundle": BUNDLE,
         "meta": asdict(order.meta),
     }
-    if order.token:
-        request |= {"generation": order.generation, "token": order.token, "step": step}
     request |= work
     return base64.b64encode(json.dumps(request).encode()).decode()
 
 
+def _work(order: Order, step: Step, host: str, keys: list[Key]) -> dict[str, Any]:
+    if step.kind is StepKind.DRAIN:
+        return _drain(order, step, keys[0])
+    if step.kind is StepKind.PUT:
+        return {"put": _rows(order, step, keys)} | _owed(order, host)
+    # What stays in the spec is only stopped for now.
+    halt = [k.id.removeprefix("unit:") for k in keys if step.kind is StepKind.STOP and k in order.desired]
+    rows = _rows(order, step, [k for k in keys if step.kind is not StepKind.STOP or k not in order.desired])
+    return {FIELD[step.kind]: rows} | ({"halt": halt} if halt else {})
+
+
+def _drain(order: Order, step: Step, proxy: Key) -> dict[str, Any]:
+    unit = order.desired[proxy]
+    assert isinstance(unit, Unit)
+    return {
+        "control": unit.control,
+        "drain": list(step.drain),
+        "undrain": list(step.undrain),
+        "sides": None if step.sides is None else list(step.sides),
+        "reload": step.reload,
+        "lease_s": order.lease_s,
+        "timeout_s": order.drain_timeout_s,
+    }
+
+
 def _rows(order: Order, step: Step, keys: Iterable[Key]) -> list[dict[str, Any]]:
-    if step.name in AWAY:
+    if FIELD[step.kind] == "delete":
         return [_gone(key, order.observed) for key in keys]
     restarted = {Key(r.host, f"unit:{r.unit}") for r in order.plan.restarts}
     ordered = sorted(keys, key=lambda key: (ORDER[type(order.desired[key])], key))

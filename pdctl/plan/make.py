@@ -9,7 +9,7 @@ from pdctl.plan.drift import drift
 from pdctl.plan.model import Owed, Plan
 from pdctl.plan.owed import due, owe
 from pdctl.plan.restarts import restarts
-from pdctl.plan.steps import steps
+from pdctl.plan.steps import Work, steps
 from pdctl.plan.unrecorded import lost_hosts, unrecorded
 from pdctl.state import Key, State
 from pdctl.topology.model import Topology
@@ -48,12 +48,13 @@ def make_plan(
     # What another cluster or an administrator put there is no drift; an apply that works there records it.
     busy = {c.key.host for c in changes} | {r.host for r in again} | {d.key.host for d in drifted}
     shared = tuple(row for row in unknown if row.key.host in busy - lost)
+    noted = (*drifted, *shared)
     return Plan(
         cluster=topology.cluster,
         changes=changes,
         drift=drifted,
         restarts=again,
-        steps=steps(changes, again, (*drifted, *shared), wanted),
+        steps=steps(Work(topology, wanted, observed, changes, again, noted, contents or {})),
         unreachable=dict(away),
         owed=tuple(owe(topology, wanted, observed, changes, again)),
     )

@@ -27,20 +27,34 @@ def in_the_way(
     return tuple(c.key for c in gone if isinstance(c.observed, Unit) and c.key.host in hosts)
 
 
-def halted(changes: Sequence[Change], restarts: Sequence[Restart], wanted: State) -> tuple[Key, ...]:
-    """Units that restart later than, or together with, one that will have a port which they hold now."""
+def halted(
+    changes: Sequence[Change],
+    restarts: Sequence[Restart],
+    wanted: State,
+    observed: State,
+    *,
+    ordered: bool,
+) -> tuple[Key, ...]:
+    """Units that may restart later than, or together with, one that will have a port which they hold now.
+
+    `ordered`: role after role; else only the proxy is known to be the last.
+    """
     coming = sorted({*_starting(changes), *_restarting(restarts)})
     changed = {change.key: change for change in changes}
     stopping = set(_starting(changes))
     mates: dict[str, list[Key]] = {}  # ports are a host's own: with 4,000 units only few can be in the way
     for key in coming:
         mates.setdefault(key.host, []).append(key)
-    freed = {key: _given_up(key, _unit(wanted, key), changed, wanted) for key in coming}
+    freed = {key: _given_up(key, _unit(wanted, key), changed, wanted, observed) for key in coming}
     return tuple(
         key
         for key in coming
         if key not in stopping
-        and any(_gets(other, key, changed, wanted, freed[key]) for other in mates[key.host] if other != key)
+        and any(
+            _gets(other, key, wanted, freed[key], ordered=ordered)
+            for other in mates[key.host]
+            if other != key
+        )
     )
 
 
@@ -55,26 +69,24 @@ def _restarting(restarts: Iterable[Restart]) -> Iterator[Key]:
     return (Key(restart.host, f"unit:{restart.unit}") for restart in restarts)
 
 
-def _gets(first: Key, holder: Key, changed: Mapping[Key, Change], wanted: State, freed: set[str]) -> bool:
+def _gets(first: Key, holder: Key, wanted: State, freed: set[str], *, ordered: bool) -> bool:
     """Whether `first` needs a port of those, `freed`, that `holder` gives up by its own restart."""
     one, two = _unit(wanted, first), _unit(wanted, holder)
-    if first.host != holder.host or ROLES.index(one.role) > ROLES.index(two.role):
+    later = ROLES.index(one.role) > ROLES.index(two.role)
+    if later and (ordered or one.role == Role.PROXY):
         return False
-    if _is_unknown(holder, two, changed):
-        return True
     return bool(freed and freed & _ports(first, one, wanted))
 
 
-def _is_unknown(key: Key, unit: Unit, changed: Mapping[Key, Change]) -> bool:
-    """An older process whose files are new already, since an apply was cut off: no file tells its ports."""
-    now = changed[key].observed if key in changed else None
-    older = isinstance(now, Unit) and now.revision != unit.revision
-    return older and not any(changed[k].text for k in _files(key, unit) if k in changed)
-
-
-def _given_up(key: Key, unit: Unit, changed: Mapping[Key, Change], wanted: State) -> set[str]:
-    lines = (line for k in _files(key, unit) if k in changed for line in changed[k].text)
-    before = {port for line in lines if line.startswith("-") for port in PORT.findall(line)}
+def _given_up(
+    key: Key, unit: Unit, changed: Mapping[Key, Change], wanted: State, observed: State
+) -> set[str]:
+    """Ports that its process listens on, or, where it does not say, that stood in its files."""
+    now = observed.get(key)
+    before = {str(port) for port in now.ports} if isinstance(now, Unit) else set()
+    if not before:
+        lines = (line for k in _files(key, unit) if k in changed for line in changed[k].text)
+        before = {port for line in lines if line.startswith("-") for port in PORT.findall(line)}
     return before and before - _ports(key, unit, wanted)
 
 

@@ -13,6 +13,7 @@ PAUSE_S = (0.05, 1.0)  # between looks: from the first to the last
 # The proxy looks at every instance each 2 s (docs/proxy.md), and systemd restarts it itself after 10 s
 # (RestartSec= of its unit): what is not there by then does not come.
 PATIENCE_S = 30.0
+RELOAD = "have the proxy read its list of instances again"
 AGAIN = (
     "let these requests end or raise serving.rollout.drain_timeout_s, then run `pdctl apply` again: "
     "it goes on where this ended"
@@ -62,7 +63,7 @@ class Drain:
 
     def intentions(self) -> list[str]:
         """What there is to do, a line each."""
-        reload = ["have the proxy read its list of instances again"] if self.request.get("reload") else []
+        reload = [RELOAD] if self.request.get("reload") else []
         back = [name for name in self.known("undrain") if name in self.drained]
         away = [name for name in self.known("drain") if name not in self.drained]
         return [
@@ -81,10 +82,15 @@ class Drain:
 
     def carry_out(self) -> Iterator[str]:
         """Each thing as soon as it is done."""
-        new = []
+        new: list[str] = []
         if self.request.get("reload"):
-            new = self.read_again()
-            yield "have the proxy read its list of instances again"
+            try:
+                new = self.read_again()
+                yield RELOAD
+            except ControlError as error:
+                if not error.body.get("restart"):
+                    raise
+                yield f"leave the new list of instances until the proxy is restarted: {error}"
         if self.parts_differ():
             ask_proxy(self.path, "POST", "/sides", {"new": self.known("sides")})
             yield from self.divided()
@@ -124,6 +130,8 @@ class Drain:
             if forgotten:
                 self.tell_again(forgotten)
                 continue
+            # Who has moved has its last requests at the former address.
+            mine += [member for member in members.leaving if member["name"] in names]
             busy = [member for member in mine if member["in_flight"] + member["held"]]
             if not busy and all(member["idle_s"] >= self.lease_s for member in mine):
                 return
@@ -150,6 +158,7 @@ class Members(dict[str, Row]):
 
     def __init__(self, state: Row, elapsed_s: float) -> None:
         super().__init__((member["name"], member) for member in state["members"])
+        self.leaving: list[Row] = state["leaving"]
         self.elapsed_s = elapsed_s
 
 

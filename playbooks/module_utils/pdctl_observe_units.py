@@ -7,6 +7,7 @@ import subprocess
 
 from ansible.module_utils.pdctl_control import ControlError, proxy_state
 from ansible.module_utils.pdctl_rows import Row
+from ansible.module_utils.pdctl_sockets import ports_of
 
 PROPERTIES = (
     "Id,LoadState,ActiveState,SubState,UnitFileState,MainPID,ControlGroup,NeedDaemonReload,DropInPaths,"
@@ -58,6 +59,7 @@ def observe_unit(row: Row, state: State, ours: set[str], manager: dict[str, str]
     if state["NeedDaemonReload"] == "yes":
         deviations.append("needs daemon-reload")
     deviations += [f"drop-in {path}" for path in drop_ins(row["name"], state) if path not in ours]
+    other = REVISION in environment and row.get("revision") not in (None, environment[REVISION])
     return {
         "kind": "unit",
         "name": row["name"],
@@ -68,6 +70,7 @@ def observe_unit(row: Row, state: State, ours: set[str], manager: dict[str, str]
         **(observe_control(row.get("control") or "") if REVISION in environment else NOTHING_LOADED),
         "invocation": state["InvocationID"],
         "control": row.get("control") or "",
+        "ports": ports_of(_members(state["ControlGroup"])) if other else [],
     }
 
 

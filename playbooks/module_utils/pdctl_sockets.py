@@ -33,6 +33,12 @@ def other_holder(url: str, unit: str, main_pid: int) -> tuple[str, str]:
     return "", ""
 
 
+def ports_of(pids: Iterable[int]) -> list[int]:
+    """Ports on which any of these processes listens."""
+    inodes = {inode for pid in pids for inode in sockets_of(pid)}
+    return sorted({port for port, _, inode in listening() if inode in inodes})
+
+
 def listeners(port: int, host: str) -> set[str]:
     """Inodes of sockets that listen on `port` at `host`; at any address if none is bound there."""
     found = [(address, inode) for number, address, inode in listening() if number == port]

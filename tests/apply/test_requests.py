@@ -14,7 +14,7 @@ from pdctl.apply.removal import removal_variables
 from pdctl.apply.requests import Meta, Order, Supply, groups, host_variables
 from pdctl.desired import desire
 from pdctl.plan import Owed, make_plan
-from pdctl.plan.model import Step
+from pdctl.plan.model import Step, StepKind
 from pdctl.state import Key, State, Unit, Venv
 from pdctl.topology import resolve
 from tests.examples import desired, topology
@@ -130,10 +130,23 @@ def test_a_unit_that_makes_room_for_now_is_halted_and_one_that_left_is_deleted()
     asked = order("lab")
     here = next(key for key, r in asked.desired.items() if isinstance(r, Unit) and key.host == "h2")
     left = Key("h2", "unit:pdctl-demo-decoder-9.service")
-    plan = replace(asked.plan, steps=(Step("stop", "Stop what makes room", (left, here)),))
+    plan = replace(asked.plan, steps=(Step("stop", "Stop what makes room", (left, here), StepKind.STOP),))
     request = decoded(host_variables(replace(asked, plan=plan))["h2"]["pdctl_stop"])
     assert request["halt"] == [here.id.removeprefix("unit:")]
     assert [row["id"] for row in request["delete"]] == [left.id]
+
+
+def test_a_drain_step_asks_the_proxy_s_host_with_lease_and_patience() -> None:
+    asked = order("lab")
+    proxy = next(key for key in asked.desired if key.id.endswith("-proxy.service") and "unit:" in key.id)
+    step = Step("drain_1", "Drain", (proxy,), StepKind.DRAIN, ("decoder-0",), ("decoder-1",), ("decoder-1",))
+    plan = replace(asked.plan, steps=(step,))
+    variables = host_variables(replace(asked, plan=plan, lease_s=30.0, drain_timeout_s=9))
+    assert list(variables) == [proxy.host]
+    request = decoded(variables[proxy.host]["pdctl_drain_1"])
+    assert request["control"] == "/run/pdctl/demo/proxy/control.sock"
+    assert (request["drain"], request["undrain"], request["sides"]) == (["decoder-0"], *[["decoder-1"]] * 2)
+    assert (request["lease_s"], request["timeout_s"], request["reload"]) == (30.0, 9, False)
 
 
 def test_restarts_owed_are_written_down_first_also_where_nothing_is_put() -> None:

@@ -14,9 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pdctl.apply.playbook import APPLY, BESIDE, playbook
 from pdctl.assets import assets
 from pdctl.lab import Lab
+from pdctl.plan import Step, StepKind
 from pdctl.state.digest import content_digest
+from pdctl.topology.model import START_ORDER
 
 CLUSTER = "chat"
 RESULT = re.compile(r"^(ok|changed|fatal): \[(\w+)\](?:: (\w+)!)? => (\{.*\})$")
@@ -27,6 +30,7 @@ BASE = {
     "meta": {"applied_at": "2030-01-01T00:00:00Z", "by": "ann@desk", "pdctl": "0.1.0", "spec_digest": "d1"},
 }
 PYTHON = "/usr/bin/python3"
+KINDS = {"put": StepKind.PUT, "stop": StepKind.STOP, "delete": StepKind.DELETE}
 Row = dict[str, Any]
 
 
@@ -47,7 +51,7 @@ class Run:
 
 def play(
     lab: Lab,
-    playbook: str,
+    name: str,
     hosts: Mapping[str, Mapping[str, Any]],
     *,
     env: Mapping[str, str] | None = None,
@@ -55,7 +59,7 @@ def play(
     timeout: float = 120,
 ) -> Run:
     """`hosts`: variables by host; a host is in the group of each variable it has."""
-    process = start(lab, playbook, hosts, env=env, words=words)
+    process = start(lab, name, hosts, env=env, words=words)
     output, _ = process.communicate(timeout=timeout)
     found = (RESULT.match(line) for line in output.splitlines())
     results = [(m[1], m[2], json.loads(m[4])) for m in found if m]
@@ -64,24 +68,43 @@ def play(
 
 def start(
     lab: Lab,
-    playbook: str,
+    name: str,
     hosts: Mapping[str, Mapping[str, Any]],
     *,
     env: Mapping[str, str] | None = None,
     words: tuple[str, ...] = (),
 ) -> subprocess.Popen[str]:
+    """The playbook of apply is that of a plan with a step for each role that any host has a request for."""
     inventory = lab.paths.directory / "inventory.json"
     inventory.write_text(json.dumps(inventory_of(lab, hosts)))
-    command = [Path(sys.executable).parent / "ansible-playbook", "-i", inventory, *words, f"{playbook}.yml"]
+    program = Path(sys.executable).parent / "ansible-playbook"
+    command: list[str | Path] = [program, "-i", inventory, *words, f"{name}.yml"]
     return subprocess.Popen(
         command,
-        cwd=assets("playbooks"),
+        cwd=assets("playbooks") if name == "destroy" else written(lab.paths.directory, hosts),
         env={**os.environ, "ANSIBLE_NOCOLOR": "1", **(env or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+def written(folder: Path, hosts: Mapping[str, Mapping[str, Any]]) -> Path:
+    """A folder with the playbook for these requests."""
+    asked = {name for variables in hosts.values() for name in variables}
+    steps = [
+        Step(name, f"Play {name}", (), KINDS.get(name, StepKind.UNITS))
+        for name in ("put", "stop", *(role.value for role in START_ORDER), "delete")
+        if f"pdctl_{name}" in asked
+    ]
+    target = folder / "playbook"
+    target.mkdir(exist_ok=True)
+    for entry in BESIDE:
+        if not (target / entry).is_symlink():
+            (target / entry).symlink_to(assets("playbooks") / entry)
+    (target / APPLY).write_bytes(playbook(steps))
+    return target
 
 
 def inventory_of(lab: Lab, hosts: Mapping[str, Mapping[str, Any]]) -> Row:

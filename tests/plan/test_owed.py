@@ -50,7 +50,7 @@ def test_a_prefiller_is_owed_its_restart_before_its_decoder_is_restarted() -> No
     assert plan(observed, recorded=observed).empty
     second = plan(observed, recorded=observed, owed=first.owed)
     assert not second.empty and causes(second) == {"prefiller-0": first.owed[0].causes}
-    assert [step.name for step in second.steps] == ["prefiller"]
+    assert [step.name for step in second.steps] == ["restart_1"]
 
 
 def test_a_debt_is_paid_by_any_restart() -> None:
@@ -80,7 +80,7 @@ def test_a_prefiller_remembers_a_decoder_that_left_until_it_comes_back() -> None
     assert plan(without, recorded=without, desired=without, owed=gone.owed).empty
     back = plan(without, recorded=without, owed=gone.owed)
     assert causes(back) == {"prefiller-0": ("it may hold addresses of an earlier decoder-0",)}
-    assert [step.name for step in back.steps] == ["decoder", "prefiller"]
+    assert [step.name for step in back.steps] == ["decoder", "restart_1"]
 
 
 def test_a_decoder_that_was_never_there_restarts_no_prefiller() -> None:

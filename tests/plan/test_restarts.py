@@ -65,7 +65,7 @@ def test_a_changed_decoder_names_the_file_and_takes_its_prefillers_along() -> No
     causes = {r.instance: r.causes for r in done.restarts}
     assert causes["decoder-0"] == ("/etc/pdctl/chat/decoder-0.env",)
     assert "decoder-0 restarts" in causes["prefiller-0"][0] and "proxy" not in causes
-    assert [s.name for s in done.steps] == ["put", "decoder", "prefiller"]
+    assert [s.name for s in done.steps] == ["put", "restart_1", "restart_2"]
 
 
 def test_without_stale_peers_only_the_decoder_restarts() -> None:

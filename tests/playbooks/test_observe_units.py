@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from ansible.module_utils import pdctl_observe_units
 from ansible.module_utils.pdctl_observe_facts import parse_gpus
 from ansible.module_utils.pdctl_observe_units import observe_unit, process_environment
 
@@ -71,6 +73,7 @@ def test_a_process_as_its_unit_asks_shows_no_deviation() -> None:
             "sides": [],
             "invocation": "i1",
             "control": "",
+            "ports": [],
         }
 
 
@@ -152,3 +155,13 @@ def test_gpus_are_read_from_nvidia_smis_table() -> None:
     assert first["index"] == 0 and first["name"] == "NVIDIA H100 80GB HBM3" and first["memory_total"] == 81559
     assert second["memory_used"] is None and second["pci_bus_id"] == "00000000:43:00.0"
     assert parse_gpus("No devices were found\n") == []
+
+
+def test_a_process_other_than_the_wanted_one_tells_the_ports_it_listens_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its files may be new already: nothing else tells what another unit has to wait for."""
+    with socket.create_server(("127.0.0.1", 0)) as server, process() as state:
+        monkeypatch.setattr(pdctl_observe_units, "_members", lambda group: [os.getpid()])
+        assert server.getsockname()[1] in seen(state, ROW | {"revision": "r2"})["ports"]
+        assert seen(state, ROW | {"revision": "r1"})["ports"] == []

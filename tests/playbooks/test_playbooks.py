@@ -14,13 +14,25 @@ from ansible.errors import AnsibleActionFail
 from ansible.module_utils.pdctl_request import decoded
 from ruamel.yaml import YAML
 
+from pdctl.apply.playbook import playbook
 from pdctl.assets import assets
+from pdctl.plan import Step, StepKind
+from pdctl.state import Key
 
 PLAYBOOKS = ("apply", "destroy")
+KEY = Key("h1", "unit:pdctl-chat-proxy.service")
+STEPS = (
+    Step("put", "Put", (KEY,), StepKind.PUT),
+    Step("stop", "Stop", (KEY,), StepKind.STOP),
+    Step("drain_1", 'Drain `x`: "{ { y } }"', (KEY,), StepKind.DRAIN, drain=("decoder-0",)),
+    Step("restart_1", "Restart", (KEY,), StepKind.UNITS),
+    Step("delete", "Delete", (KEY,), StepKind.DELETE),
+)
 
 
-def plays(name: str) -> list[dict[str, Any]]:
-    loaded: list[dict[str, Any]] = YAML(typ="safe").load(assets("playbooks") / f"{name}.yml")
+def plays(name: str, steps: tuple[Step, ...] = STEPS) -> list[dict[str, Any]]:
+    text = playbook(steps) if name == "apply" else (assets("playbooks") / "destroy.yml").read_bytes()
+    loaded: list[dict[str, Any]] = YAML(typ="safe").load(text.decode())
     return loaded
 
 
@@ -42,7 +54,7 @@ def test_no_play_gathers_facts_and_every_play_becomes_root(name: str) -> None:
 def test_only_our_modules_and_ansibles_own_are_used(name: str) -> None:
     keywords = {"name", "register", "ignore_errors", "no_log", "diff", "when"}
     used = {word for play in plays(name) for task in play["tasks"] for word in task.keys() - keywords}
-    assert used <= {"pdctl_converge", "pdctl_bundle", "ansible.builtin.fail"}
+    assert used <= {"pdctl_converge", "pdctl_bundle", "pdctl_drain", "ansible.builtin.fail"}
 
 
 @pytest.mark.parametrize("name", PLAYBOOKS)
@@ -53,9 +65,22 @@ def test_a_task_with_secrets_shows_nothing(name: str) -> None:
     assert all(task["no_log"] is True and task["diff"] is False for task in secret)
 
 
-def test_roles_start_in_order_and_leave_in_reverse() -> None:
-    started = [play["hosts"].removeprefix("pdctl_") for play in plays("apply")]
-    assert started == ["put", "stop", "decoder", "server", "prefiller", "proxy", "delete"]
+def test_each_step_is_a_play_of_its_name_with_its_request() -> None:
+    for step, play in zip(STEPS, plays("apply"), strict=True):
+        assert play["name"] == step.title and play["hosts"] == f"pdctl_{step.name}"
+        module = "pdctl_drain" if step.kind is StepKind.DRAIN else "pdctl_converge"
+        asked = [task[module]["request"] for task in play["tasks"] if module in task]
+        assert set(asked) == {f"{{{{ pdctl_{step.name} }}}}"}
+
+
+def test_a_failed_step_ends_the_run_but_for_files_where_nothing_is_rolled_out() -> None:
+    fatal = [play["name"] for play in plays("apply") if play.get("any_errors_fatal")]
+    assert fatal == ["Put", "Stop", STEPS[2].title, "Restart"]
+    plain = plays("apply", tuple(step for step in STEPS if step.kind is not StepKind.DRAIN))
+    assert [play["name"] for play in plain if play.get("any_errors_fatal")] == ["Stop", "Restart"]
+
+
+def test_roles_leave_in_the_reverse_of_their_start() -> None:
     removed = [play["hosts"].removeprefix("pdctl_") for play in plays("destroy")]
     assert removed == ["proxy", "prefiller", "server", "decoder", "delete"]
 

@@ -1,0 +1,103 @@
+"""The proxy of a cluster -> what a rollout can rely on: can it be told, and what becomes of its list."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pdctl.desired.layout import config_dir, unit_name
+from pdctl.plan.model import Restart
+from pdctl.state import File, Key, State, Unit
+from pdctl.state.digest import content_digest
+from pdctl.topology.model import Topology
+
+LISTS = ("prefillers", "decoders", "servers")
+# What both legs of a request depend on: with another value, engines of before and after cannot be mixed.
+PAIRING = ("mode", "connector", "model", "chunk_size", "decode_leg")
+
+
+@dataclass(frozen=True)
+class Front:
+    """The proxy before the work.
+
+    `seen`: its host was looked at. `listens`: it runs and can be told to drain. `restarts`: it will,
+    so that no request is taken meanwhile.
+    `switched`: afterwards it speaks to engines in another way. `moved` are instances that get another
+    address, `fewer` and `more` whether some get less or more room for KV. `known` are those on its list now,
+    `drained` and `apart` those that an earlier rollout left so (apart: drained, or on a side of their own).
+    """
+
+    key: Key
+    seen: bool = False
+    runs: bool = False
+    listens: bool = False
+    restarts: bool = False
+    reloads: bool = False
+    switched: bool = False
+    moved: frozenset[str] = frozenset()
+    fewer: bool = False
+    more: bool = False
+    known: frozenset[str] = frozenset()
+    drained: frozenset[str] = frozenset()
+    apart: frozenset[str] = frozenset()
+
+
+def front(
+    topology: Topology,
+    wanted: State,
+    observed: State,
+    restarts: Mapping[Key, Restart],
+    contents: Mapping[Key, bytes],
+) -> Front:
+    host = topology.proxy.host
+    key = Key(host, f"unit:{unit_name(topology.cluster, 'proxy')}")
+    want, now = wanted.get(key), observed.get(key)
+    if not isinstance(want, Unit) or not isinstance(now, Unit) or now.active != "active":
+        return Front(key, seen=key in wanted)
+    file = Key(host, f"file:{config_dir(topology.cluster)}/proxy.json")
+    before, after = _before(now, contents.get(file)), _parsed(wanted.get(file))
+    rows, new = _members(before), _members(after)
+    both = [(row, new[name]) for name, row in rows.items() if name in new]
+    slots = [(a.get("slots", 0), b.get("slots", 0)) for a, b in both]
+    return Front(
+        key,
+        seen=True,
+        runs=True,
+        listens=bool(now.loaded),
+        restarts=key in restarts,
+        reloads=now.loaded != want.loaded,
+        switched=bool(before) and any(before.get(name) != after.get(name) for name in PAIRING),
+        moved=frozenset(a["name"] for a, b in both if _address(a) != _address(b)),
+        fewer=any(b < a for a, b in slots),
+        more=any(b > a for a, b in slots),
+        known=frozenset(rows or new),
+        drained=frozenset(now.drained),
+        apart=frozenset({*now.drained, *now.sides}),
+    )
+
+
+def _before(now: Unit, content: bytes | None) -> dict[str, Any]:
+    """What the running proxy has read, if it is what still lies on the host."""
+    if content is None or (now.loaded and content_digest(content) != now.loaded):
+        return {}
+    try:
+        found = json.loads(content)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _parsed(file: object) -> dict[str, Any]:
+    content = file.content if isinstance(file, File) else None
+    found: dict[str, Any] = json.loads(content) if content else {}
+    return found
+
+
+def _members(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    return {row["name"]: row for name in LISTS for row in config.get(name) or ()}
+
+
+def _address(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != "slots"}

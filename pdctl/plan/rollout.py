@@ -1,0 +1,153 @@
+"""Running engines that restart -> steps that restart them while others serve.
+
+Without ties between the roles: role by role, batch by batch, each drained first. With them (a prefiller keeps
+a decoder's addresses for ever, or all of both roles change) see `pdctl.plan.waves`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from pdctl.plan.batches import Batch, batches
+from pdctl.plan.front import Front
+from pdctl.plan.model import Step, StepKind
+from pdctl.spec.serving import Rollout
+from pdctl.state import Key
+from pdctl.topology.model import START_ORDER, Role
+
+NAMED = 3  # instances in a title
+
+
+@dataclass(frozen=True)
+class Member:
+    """One engine of the spec. `rolls`: it runs and restarts, `moves`: with another address; `starts`: earlier
+    steps bring it up; `known`: the proxy gives it requests when it is up; `apart`: see Front."""
+
+    name: str
+    role: Role
+    key: Key
+    rolls: bool = False
+    moves: bool = False
+    starts: bool = False
+    known: bool = True
+    apart: bool = False
+
+
+@dataclass
+class Steps:
+    """Steps as they grow. `held`: drained so far, to be undrained by the next drain step. `stuck`: those that
+    the proxy would look for at their old address until it reads its list again (`dirty`)."""
+
+    front: Front
+    keys: dict[str, Key]
+    held: tuple[str, ...] = ()
+    stuck: tuple[str, ...] = ()
+    dirty: bool = False
+    found: list[Step] = field(default_factory=list)
+    number: int = 0
+
+    def drain(
+        self, names: Sequence[str], sides: Collection[str] | None = None, *, reload: bool = False
+    ) -> None:
+        """The next batch goes away, the one before comes back. No step where the proxy has nothing to do."""
+        self.number += 1
+        self._tell(f"drain_{self.number}", names, sides, reload)
+
+    def restart(self, names: Sequence[str], outage: str = "") -> None:
+        """The batch of the drain step before."""
+        title = f"Restart {some(names)} and wait until {'it is' if len(names) == 1 else 'they are'} healthy"
+        keys = tuple(sorted(self.keys[name] for name in names))
+        self.found.append(Step(f"restart_{self.number}", title, keys, StepKind.UNITS, outage=outage))
+
+    def moved(self) -> None:
+        """The batch just restarted has another address: it waits for the proxy's new list."""
+        self.stuck, self.held, self.dirty = (*self.stuck, *self.held), (), True
+
+    def finish(self, sides: Collection[str] | None = None) -> list[Step]:
+        """All serve again."""
+        self._tell("undrain", (), sides, self.dirty)
+        return self.found
+
+    def _tell(self, name: str, drain: Sequence[str], sides: Collection[str] | None, reload: bool) -> None:
+        back = (*self.stuck, *self.held) if reload else self.held
+        if self.front.listens and (drain or back or reload or sides is not None):
+            self.found.append(told(self.front, name, drain, back, sides, reload=reload))
+            self.held = tuple(drain)
+            self.stuck, self.dirty = ((), False) if reload else (self.stuck, self.dirty)
+
+
+def roll(members: Sequence[Member], front: Front, rollout: Rollout, held: Collection[str]) -> list[Step]:
+    """Steps for roles that do not depend on each other. `held` are drained already and serve again first.
+
+    Those that get another address come last, in two parts: the proxy reaches the second part until it reads
+    its list again, and the first part from then on.
+    """
+    steps = Steps(front, {m.name: m.key for m in members}, tuple(sorted(held)))
+    roles = [[m for m in members if m.role == role] for role in START_ORDER]
+    for mine in roles:
+        for batch in _batches(mine, rollout, moves=False):
+            _restart(steps, mine, batch)
+    moving = [(mine, parts) for mine in roles if (parts := _batches(mine, rollout, moves=True))]
+    for mine, parts in moving:
+        _restart(steps, mine, parts[0])
+        steps.moved()
+    for mine, parts in moving:
+        if rest := [name for part in parts[1:] for name in part]:
+            _restart(steps, mine, rest, reload=steps.dirty)
+    return steps.finish()
+
+
+def _batches(mine: Sequence[Member], rollout: Rollout, *, moves: bool) -> list[Batch]:
+    names = rolling(m for m in mine if m.moves == moves)
+    return batches(names, rollout, sum(m.known and m.name not in names for m in mine))
+
+
+def _restart(steps: Steps, mine: Sequence[Member], batch: Sequence[str], *, reload: bool = False) -> None:
+    others = any(m.known and m.name not in batch for m in mine)
+    steps.drain(batch if others else (), reload=reload)
+    alone = steps.front.runs and not others
+    steps.restart(batch, only(mine[0].role, batch) if alone else "")
+
+
+def rolling(members: Iterable[Member]) -> list[str]:
+    """Those that restart, in order; one that an earlier rollout left drained costs nothing and goes first."""
+    return [m.name for m in sorted(members, key=lambda m: not m.apart) if m.rolls]
+
+
+def only(role: Role, batch: Sequence[str]) -> str:
+    return f"no other {role} serves: nothing is answered until {some(batch)} is back"
+
+
+def told(
+    front: Front,
+    name: str,
+    drain: Sequence[str],
+    undrain: Sequence[str] = (),
+    sides: Collection[str] | None = None,
+    *,
+    reload: bool = False,
+) -> Step:
+    """A drain step: the proxy is told all this at once, in this order."""
+    words = ["have the proxy take up its new list"] if reload else []
+    words += [f"undrain {some(undrain)}"] if undrain else []
+    words += [f"drain {some(drain)}"] if drain else []
+    words += [f"keep {some(sorted(sides))} apart from the others"] if sides else []
+    words += ["pair all instances again"] if sides is not None and not sides and not drain else []
+    return Step(
+        name,
+        ", ".join(words).capitalize(),
+        (front.key,),
+        StepKind.DRAIN,
+        drain=tuple(drain),
+        undrain=tuple(undrain),
+        sides=None if sides is None else tuple(sorted(sides)),
+        reload=reload,
+    )
+
+
+def some(names: Sequence[str]) -> str:
+    more = len(names) - NAMED
+    if more > 1:
+        return f"{', '.join(names[:NAMED])} and {more} more"
+    return ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else "".join(names)
