@@ -63,6 +63,8 @@ class Order:
     folder: Path  # files of secrets are named from here
     lease_s: float = 0.0  # how long KV may be wanted after a request
     drain_timeout_s: int = 600
+    generation: int = 0
+    token: str = ""  # of the lock that this is done under; hosts refuse one that is not theirs
 
 
 def host_variables(order: Order) -> dict[str, dict[str, Any]]:
@@ -74,7 +76,7 @@ def host_variables(order: Order) -> dict[str, dict[str, Any]]:
     for step in order.plan.steps:
         for host, keys in by_host(step).items():
             variables = found.setdefault(host, {})
-            variables[f"pdctl_{step.name}"] = encoded(order, _work(order, step, host, keys))
+            variables[f"pdctl_{step.name}"] = encoded(order, _work(order, step, host, keys), step.title)
             if step.kind is StepKind.PUT:
                 variables |= _deliveries(order, host, step, keys)
     for host in sorted({debt.key.host for debt in order.plan.owed}):
@@ -103,14 +105,16 @@ def by_host(step: Step) -> dict[str, list[Key]]:
     return found
 
 
-def encoded(order: Order, work: dict[str, Any]) -> str:
-    """One request to one host: where its record is, who asks, and the work."""
-    request = {
+def encoded(order: Order, work: dict[str, Any], step: str = "") -> str:
+    """One request to one host: where its record is, who asks, and the work; `step` is for its journal."""
+    request: dict[str, Any] = {
         "cluster": order.plan.cluster,
         "record": record_path(order.plan.cluster),
         "bundle": BUNDLE,
         "meta": asdict(order.meta),
     }
+    if order.token:
+        request |= {"generation": order.generation, "token": order.token, "step": step}
     request |= work
     return base64.b64encode(json.dumps(request).encode()).decode()
 

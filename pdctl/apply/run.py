@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from pdctl import __version__
+from pdctl.apply.lock import Held
 from pdctl.apply.look import Look
 from pdctl.apply.playbook import APPLY, playbook_folder
 from pdctl.apply.removal import removal_groups, removal_variables
 from pdctl.apply.requests import Meta, Order, Supply, groups, host_variables, played
 from pdctl.errors import ApplyError, ErrorGroup, PdctlError, UnhealthyError, UnreachableError
 from pdctl.hosts.ansible import Event, HostResult, ansible_host_vars, run_playbook
+from pdctl.hosts.holder import who
 from pdctl.hosts.reach import reach
 from pdctl.state.digest import object_digest
 from pdctl.topology.leases import lease_s
@@ -30,16 +30,16 @@ class Done:
     errors: tuple[PdctlError, ...]
 
 
-def run(seen: Look, supply: Supply, on_event: Callable[[Event], None]) -> Done:
+def run(seen: Look, supply: Supply, on_event: Callable[[Event], None], held: Held) -> Done:
     """Carry out the plan. Errors of single hosts are returned, so that the others are reported too."""
-    variables = host_variables(order(seen, supply))
+    variables = host_variables(order(seen, supply, held))
     with playbook_folder(played(seen.plan)) as folder:
         return _play(APPLY, seen, variables, groups(variables, seen.plan), on_event, folder)
 
 
-def remove(seen: Look, on_event: Callable[[Event], None]) -> Done:
+def remove(seen: Look, on_event: Callable[[Event], None], held: Held) -> Done:
     """Take away everything that the records name; `seen` was made for an empty wish."""
-    variables = removal_variables(order(seen, Supply({}, {}, {}, "")))
+    variables = removal_variables(order(seen, Supply({}, {}, {}, ""), held))
     return _play("destroy.yml", seen, variables, removal_groups(variables), on_event)
 
 
@@ -88,7 +88,7 @@ def inventory(
     return {"all": {"hosts": hosts, "children": children}}
 
 
-def order(seen: Look, supply: Supply) -> Order:
+def order(seen: Look, supply: Supply, held: Held | None = None) -> Order:
     return Order(
         plan=seen.plan,
         desired=seen.desired,
@@ -99,6 +99,8 @@ def order(seen: Look, supply: Supply) -> Order:
         folder=seen.folder,
         lease_s=lease_s(seen.topology),
         drain_timeout_s=seen.topology.spec.serving.rollout.drain_timeout_s,
+        generation=held.number if held else 0,
+        token=held.token if held else "",
     )
 
 
@@ -106,7 +108,7 @@ def meta(seen: Look) -> Meta:
     """Who applies what, for the record."""
     return Meta(
         applied_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        by=f"{getpass.getuser()}@{platform.node()}",
+        by=who(),
         pdctl=__version__,
         spec_digest=object_digest(seen.topology.spec.model_dump(mode="json")),
     )
