@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pdctl.cli.ending import confirm, judged, proved, told
 from pdctl.cli.finish import timed
 from pdctl.cli.load import folder_of, load_topology, text_of, warn
 from pdctl.cli.options import CLUSTER, BundleDir, Json, Spec, Timing, Yes
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from pdctl.apply.look import Look
     from pdctl.apply.making import About
     from pdctl.hosts.sessions import Sessions
-    from pdctl.verify.proof import Proof
 
 
 def register(app: typer.Typer) -> None:
@@ -52,11 +52,11 @@ def apply(
         if not json:
             show_plan(document, out(), diffs=False)
         done = _carry_out(seen, bundle, yes, err(), about, sessions)
-        proof = _prove(seen, err()) if verify and not seen.failures else None
+        proof = proved(seen, err()) if verify and not seen.failures else None
     if json:
-        carried = {"format": "pdctl-apply/1", "plan": document, "did": done, "proof": _document(proof)}
+        carried = {"format": "pdctl-apply/1", "plan": document, "did": done, "proof": told(proof)}
         print_json(timed(carried, timing))
-    _judge(seen, proof)
+    judged(seen, proof)
 
 
 def destroy(path: Spec = CLUSTER, yes: Yes = False, json: Json = False) -> None:
@@ -80,13 +80,13 @@ def destroy(path: Spec = CLUSTER, yes: Yes = False, json: Json = False) -> None:
             show_plan(document, out(), diffs=False)
         done = {}
         if not seen.plan.empty or numbers(seen.seen.kept):  # an apply that failed at once leaves its history
-            _confirm(f"Remove all of `{topology.cluster}` from the hosts?", yes)
+            confirm(f"Remove all of `{topology.cluster}` from the hosts?", yes)
             done = take_away(seen, err(), sessions)
     if json:
         print_json({"format": "pdctl-destroy/1", "plan": document, "did": done})
     elif not seen.plan.empty:
         out().print(f"`{topology.cluster}` is gone from {len(done)} hosts", markup=False)
-    _judge(seen, None)
+    judged(seen, None)
 
 
 def _carry_out(
@@ -98,47 +98,8 @@ def _carry_out(
     from pdctl.cli.carry import carry_out, say
 
     if not seen.plan.empty:
-        _confirm("Apply this plan?", yes)
+        confirm("Apply this plan?", yes)
         return carry_out(seen, bundle, console, about, sessions)
     if unfinished(seen.seen.kept) and not seen.failures and not is_live(seen.seen.kept):
         close_off(sessions, seen, about, say)
     return {}
-
-
-def _confirm(question: str, yes: bool) -> None:
-    import sys
-
-    from pdctl.errors import ApplyError
-
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise ApplyError("nobody can be asked: stdin is not a terminal", hint="add --yes")
-    if not typer.confirm(question, err=True):
-        raise ApplyError("not confirmed; nothing was changed")
-
-
-def _prove(seen: Look, console: Console) -> Proof:
-    from pdctl.hosts.timing import laps
-    from pdctl.verify import prove
-    from pdctl.views.proof import show_proof
-
-    with laps("proof"):
-        proof = prove(seen.topology, seen.folder, prompts=2, seed=0)
-    show_proof(proof, console, brief=True)
-    return proof
-
-
-def _document(proof: Proof | None) -> Any:
-    from pdctl.verify.proof import proof_document
-
-    return proof_document(proof) if proof else None
-
-
-def _judge(seen: Look, proof: Proof | None) -> None:
-    from pdctl.errors import ErrorGroup, UnhealthyError
-
-    if seen.failures:
-        raise ErrorGroup("some hosts were left out", seen.failures, hint="run the same command again")
-    if proof and not proof.ok:
-        raise UnhealthyError("; ".join(proof.problems), where="proxy", hint="`pdctl logs INSTANCE` shows why")

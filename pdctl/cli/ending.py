@@ -1,0 +1,56 @@
+"""What commands that change hosts begin and end with: a question, a proof, a judgement."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from pdctl.apply.look import Look
+    from pdctl.verify.proof import Proof
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Raises ApplyError unless somebody, or `--yes`, agrees."""
+    import sys
+
+    from pdctl.errors import ApplyError
+
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise ApplyError("nobody can be asked: stdin is not a terminal", hint="add --yes")
+    if not typer.confirm(question, err=True):
+        raise ApplyError("not confirmed; nothing was changed")
+
+
+def proved(seen: Look, console: Console) -> Proof:
+    """Two requests through the proxy, shown in short."""
+    from pdctl.hosts.timing import laps
+    from pdctl.verify import prove
+    from pdctl.views.proof import show_proof
+
+    with laps("proof"):
+        proof = prove(seen.topology, seen.folder, prompts=2, seed=0)
+    show_proof(proof, console, brief=True)
+    return proof
+
+
+def told(proof: Proof | None) -> Any:
+    """The proof as JSON."""
+    from pdctl.verify.proof import proof_document
+
+    return proof_document(proof) if proof else None
+
+
+def judged(seen: Look, proof: Proof | None) -> None:
+    """Raises what keeps the command from ending well."""
+    from pdctl.errors import ErrorGroup, UnhealthyError
+
+    if seen.failures:
+        raise ErrorGroup("some hosts were left out", seen.failures, hint="run the same command again")
+    if proof and not proof.ok:
+        raise UnhealthyError("; ".join(proof.problems), where="proxy", hint="`pdctl logs INSTANCE` shows why")
