@@ -40,14 +40,17 @@ did:
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.pdctl_difference import Problem, told
 from ansible.module_utils.pdctl_drain import drain
+from ansible.module_utils.pdctl_journal import journaled
 from ansible.module_utils.pdctl_request import decoded
 
 
 def main() -> None:
     module = AnsibleModule({"request": {"type": "raw", "required": True}}, supports_check_mode=True)
     did: list = []
+    request = decoded(module.params["request"])
     try:
-        changed = drain(decoded(module.params["request"]), module.check_mode, did)
+        with journaled({} if module.check_mode else request, did):
+            changed = drain(request, module.check_mode, did)
     except (Problem, OSError) as error:
         module.fail_json(msg=told(error), did=did, changed=bool(did))
     module.exit_json(changed=changed, did=did)

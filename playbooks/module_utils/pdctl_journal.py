@@ -24,10 +24,11 @@ def journaled(request: Row, did: list[str]) -> Iterator[None]:
     Refuses when the lock is another's: a controller that was cut off may have left workers behind, whose
     lock somebody has taken over.
     """
-    folder, token = os.path.dirname(request["record"]), request.get("token")
+    token = request.get("token")
     if not token:
         yield
         return
+    folder = os.path.dirname(request["record"])
     refuse_if_lost(folder, token)
     entry = {name: request.get(name) for name in ("generation", "step")}
     entry["by"] = (request.get("meta") or {}).get("by", "")
