@@ -10,6 +10,7 @@ from typing import Any
 
 RECAP = re.compile(r"^(\S+)\s+: (ok=\d+ .*)$", re.MULTILINE)
 NOTHING = "Nothing to do: "
+TOTAL = re.compile(r"^\s*Grand total\s+\d+\s+(\d+|-)\s+(\d+|-)\s", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -27,11 +28,11 @@ class Sample:
 
 @dataclass(frozen=True)
 class Target:
-    """`row` shall be at least `at_least` times as fast as `peer`."""
+    """`row` shall be at least `at_least` times as fast as `peer`; None: it is only shown."""
 
     peer: str
     row: str
-    at_least: float
+    at_least: float | None
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,9 @@ class Ratio:
         return median(self.per_round)
 
     @property
-    def met(self) -> bool:
-        return self.median >= self.target.at_least
+    def met(self) -> bool | None:
+        wanted = self.target.at_least
+        return None if wanted is None else self.median >= wanted
 
 
 def ratios(samples: Sequence[Sample], targets: Iterable[Target], hosts_idle: float) -> list[Ratio]:
@@ -108,8 +110,8 @@ def ratio_table(found: Sequence[Ratio]) -> str:
         "| --- | --- | ---: | ---: | --- | ---: |",
     ]
     for ratio in found:
-        verdict = "met" if ratio.met else "MISSED"
-        target = f">= {ratio.target.at_least:g}"
+        verdict = {True: "met", False: "MISSED", None: ""}[ratio.met]
+        target = "" if ratio.target.at_least is None else f">= {ratio.target.at_least:g}"
         names = f"{ratio.target.peer} | {ratio.target.row}"
         used = f"{median(ratio.cpu_per_round):.1f}"
         lines.append(f"| {names} | {spread(ratio.per_round)} | {target} | {verdict} | {used} |")
@@ -121,13 +123,15 @@ def spread(values: Sequence[float]) -> str:
     return f"{median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
-def recap_problem(output: str, hosts: int) -> str | None:
-    """Why an ansible-playbook run was not one that changed nothing on every host; None if it was."""
+def recap_problem(output: str, hosts: int, *, changes: bool = False) -> str | None:
+    """Why an ansible-playbook run was not one that changed nothing on every host, or something on each."""
     rows = recap(output)
     if len(rows) != hosts:
         return f"the recap names {len(rows)} hosts, not {hosts}"
     for host, counts in rows.items():
-        wrong = {key: counts.get(key) for key in ("changed", "unreachable", "failed") if counts.get(key) != 0}
+        wrong = {key: counts.get(key) for key in ("unreachable", "failed") if counts.get(key) != 0}
+        if bool(counts.get("changed")) is not changes:
+            wrong["changed"] = counts.get("changed")
         if wrong or not counts.get("ok"):
             return f"{host}: {wrong or 'nothing was ok'}"
     return None
@@ -147,6 +151,17 @@ def recap(output: str) -> dict[str, dict[str, int]]:
 def plan_problem(output: str) -> str | None:
     """Why a pdctl run was not one that found nothing to do; None if it was."""
     return None if NOTHING in output else f"pdctl did not say `{NOTHING.strip()}`"
+
+
+def peer_problem(output: str, *, changes: bool) -> str | None:
+    """The same for pyinfra, whose totals are of operations on all hosts together."""
+    found = TOTAL.search(output)
+    if not found:
+        return "pyinfra printed no grand total"
+    success, error = (0 if word == "-" else int(word) for word in found.groups())
+    if error or bool(success) is not changes:
+        return f"pyinfra: {success} operations changed something, {error} failed"
+    return None
 
 
 def document(

@@ -28,6 +28,11 @@ def make_pyinfra(folder: Path) -> Path:
     return folder / "bin" / "pyinfra"
 
 
+def pyinfra_version() -> str:
+    (pin,) = (line.split()[0] for line in LOCK.read_text().splitlines() if line.startswith("pyinfra=="))
+    return pin.removeprefix("pyinfra==")
+
+
 def write_rows(spec: Path, addresses: Mapping[str, str], ssh_config: Path, out: Path) -> None:
     """The hosts of `spec` for `pyinfra_deploy/inventory.py`: how to log in, and what they should hold."""
     desired = desire(resolve(load(spec)))

@@ -8,6 +8,7 @@ from benchmarks.figures import (
     Sample,
     Target,
     document,
+    peer_problem,
     plan_problem,
     ratio_table,
     ratios,
@@ -108,6 +109,41 @@ def test_only_the_last_recap_of_an_output_counts() -> None:
     earlier = output(h1=OK.replace("changed=0", "changed=7"))
     assert recap_problem(earlier + output(h1=OK), hosts=1) is None
     assert recap_problem(output(h1=OK) + earlier, hosts=1)
+
+
+def test_a_run_that_carries_out_a_change_must_change_something_on_every_host() -> None:
+    changed = OK.replace("changed=0", "changed=3")
+    assert recap_problem(output(h1=changed, h2=changed), hosts=2, changes=True) is None
+    assert recap_problem(output(h1=changed, h2=OK), hosts=2, changes=True) == "h2: {'changed': 0}"
+    failed = changed.replace("failed=0", "failed=1")
+    assert recap_problem(output(h1=failed), hosts=1, changes=True) == "h1: {'failed': 1}"
+
+
+@pytest.mark.parametrize(
+    ("totals", "idle", "busy"),
+    [
+        ("47      -         -       47", True, False),
+        ("47      16        -       31", False, True),
+        ("47      16        1       30", False, False),
+        ("47      -         11      36", False, False),
+    ],
+)
+def test_pyinfra_counts_what_changed_and_what_failed(totals: str, idle: bool, busy: bool) -> None:
+    text = f"--> Results:\n    Operation   Hosts   Success   Error   No Change\n    Grand total   {totals}   \n"
+    assert (peer_problem(text, changes=False) is None) is idle
+    assert (peer_problem(text, changes=True) is None) is busy
+
+
+def test_pyinfra_without_totals_has_not_finished() -> None:
+    assert peer_problem("Error: no hosts", changes=False)
+
+
+def test_a_ratio_without_a_target_is_shown_and_not_judged() -> None:
+    (ratio,) = ratios(
+        [sample("peer", 1, 1.0), sample("ours", 1, 2.0)], [Target("peer", "ours", None)], hosts_idle=0.0
+    )
+    assert ratio.met is None
+    assert ratio_table([ratio]).splitlines()[-1] == "| peer | ours | 0.50 (0.50 to 0.50) |  |  | 0.5 |"
 
 
 def test_pdctl_must_say_that_there_was_nothing_to_do_on_all_hosts() -> None:
