@@ -72,7 +72,7 @@ class Admission:
             lambda: self._pair(need, avoid),
             lambda: self._refusal(need, avoid),
             in_turn=True,
-            late="no room on a decoder",
+            late=lambda: "no room on a decoder",
         )
 
     async def choose(
@@ -92,7 +92,11 @@ class Admission:
             # Only for the role itself are those to be avoided that failed this request.
             return self._fleet.hopeless([role], avoid) or self._fleet.hopeless([needing] if needing else [])
 
-        return await self._found(find, refusal, in_turn=False, late=f"no {role} was undrained")
+        def late() -> str:
+            short = next((each for each in (role, needing) if each and not self._fleet.available(each)), role)
+            return f"no {short} was undrained"
+
+        return await self._found(find, refusal, in_turn=False, late=late)
 
     async def _found(
         self,
@@ -100,7 +104,7 @@ class Admission:
         refusal: Callable[[], RefusedError | None],
         *,
         in_turn: bool,
-        late: str,
+        late: Callable[[], str],
     ) -> T:
         if refused := refusal():
             raise refused
@@ -113,11 +117,11 @@ class Admission:
         self._queue.append(waiter)
         return await self._wait(waiter, late)  # type: ignore[return-value]  # what its own `find` has found
 
-    async def _wait(self, waiter: Waiter, late: str) -> Ends:
+    async def _wait(self, waiter: Waiter, late: Callable[[], str]) -> Ends:
         try:
             await asyncio.wait({waiter.found}, timeout=self.limits.queue_wait_s)
             if not waiter.found.done():
-                raise busy(f"{late} within {self.limits.queue_wait_s:g} s")
+                raise busy(f"{late()} within {self.limits.queue_wait_s:g} s")
         except asyncio.CancelledError:
             if waiter.found.done() and not waiter.found.exception():
                 waiter.found.result().end()

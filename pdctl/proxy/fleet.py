@@ -19,12 +19,12 @@ class Fleet:
     def __init__(self, config: Config, metrics: Metrics) -> None:
         self._config = config
         self._metrics = metrics
-        self._turns: dict[str, int] = {}
+        self._turns: dict[tuple[str, bool], int] = {}
         self.members = [Member(role, item) for role, item in instances(config)]
         self.leaving: list[Member] = []  # out of the configuration, with requests to finish
         self.peers = Peers()
         # Names that are only paired with each other, so that no request crosses between instances from
-        # before and from after a restart.
+        # before and from after a restart. Who leaves and comes back is on the side where it was.
         self.sides: frozenset[str] = frozenset()
         self.changed: Callable[[], None] = lambda: None  # the admission queue listens here
 
@@ -82,8 +82,9 @@ class Fleet:
         """The same ones, beginning with another one each time, so that equals take turns."""
         if not candidates:
             return []
-        role = candidates[0].role
-        start = self._turns[role] = (self._turns.get(role, -1) + 1) % len(candidates)
+        # Each side takes its own turns: requests that alternate between sides would else meet the same one.
+        whose = candidates[0].role, all(member.name in self.sides for member in candidates)
+        start = self._turns[whose] = (self._turns.get(whose, -1) + 1) % len(candidates)
         return candidates[start:] + candidates[:start]
 
     def ready(self) -> bool:
@@ -183,7 +184,6 @@ class Fleet:
             member.left = True
         self.leaving = [member for member in (*self.leaving, *gone) if not member.idle]
         self.peers.forget({member.name for member in (*gone, *new)})
-        self.sides &= {member.name for member in self.members}
         log.info("instances added: %s; removed: %s", listed(new), listed(gone))
         self.changed()
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 
-from pdctl.proxy.config import Loaded, parse
+from pdctl.proxy.config import load
 from pdctl.proxy.gateway import Gateway
 from pdctl.proxy.service import Service
 
@@ -52,6 +54,8 @@ class Cluster:
     prefillers: list[FakePrefiller]
     decoders: list[FakeDecoder]
     servers: list[FakeDecoder]
+    file: Path
+    config: Json  # what stands in the file
 
     @property
     def gateway(self) -> Gateway:
@@ -79,6 +83,27 @@ class Cluster:
         async with self.session.get(self.url + path) as response:
             return Reply(response.status, response.headers, await response.text())
 
+    async def control(self, page: str, body: Json | None = None, *, status: int = 200) -> Json:
+        """GET, or POST with a body, on the control socket."""
+        connector = aiohttp.UnixConnector(self.config["control"])
+        async with aiohttp.ClientSession("http://proxy", connector=connector) as session:
+            asked = session.get(page) if body is None else session.post(page, json=body)
+            async with asked as response:
+                answer: Json = await response.json()
+                assert response.status == status, answer
+                return answer
+
+    async def member(self, name: str) -> Json:
+        state = await self.control("/state")
+        found: Json = next(member for member in state["members"] if member["name"] == name)
+        return found
+
+    async def reload(self, *, status: int = 200, **changes: Any) -> Json:
+        """Write other values into the file and have it read again."""
+        self.config |= changes
+        self.file.write_text(json.dumps(self.config))
+        return await self.control("/reload", {}, status=status)
+
     def metric(self, name: str, **labels: str) -> float:
         return self.gateway.metrics.value(f"pdctl_proxy_{name}", **labels)
 
@@ -92,7 +117,9 @@ class Cluster:
             "awaited notices": len(gateway.board),
             "queue": gateway.admission.waiting,
             "slots": slots,
-            "members": sum(member.in_flight for member in gateway.fleet.members),
+            "members": sum(
+                member.in_flight + member.held for member in (*gateway.fleet.members, *gateway.fleet.leaving)
+            ),
             "kv": sum(engine.kv.total() for engine in self.decoders),
         }
         return {key: value for key, value in found.items() if value}
@@ -125,7 +152,13 @@ async def cluster(
         for engine in (*sources, *fakes, *wholes):
             await engine.start()
             stack.push_async_callback(engine.stop)
-        service = Service(Loaded(parse(config_of(sources, fakes, wholes, slots, settings))))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        config = config_of(sources, fakes, wholes, slots, settings) | {
+            "control": str(folder / "control.sock")
+        }
+        file = folder / "proxy.json"
+        file.write_text(json.dumps(config))
+        service = Service(load(file))
         stack.push_async_callback(service.stop)
         session = await stack.enter_async_context(
             aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
@@ -134,7 +167,7 @@ async def cluster(
         for source in sources:
             source.notify_address = f"tcp://{service.bound.get('notification')}"
         await until(lambda: all(member.up for member in service.gateway.fleet.members))
-        running = Cluster(service, session, sources, fakes, wholes)
+        running = Cluster(service, session, sources, fakes, wholes, file, config)
         yield running
         if leaks_kv:
             for fake in fakes:

@@ -148,6 +148,8 @@ class FakePrefiller(FakeEngine):
         self.first_tok = 77
         self.hang_s = 0.0
         self.params: Json | None = {"do_remote_prefill": True, "remote_block_ids": [[1, 2]], "x": {"y": None}}
+        self.remembers = False  # as LMCache does: a decoder's address and process, for ever
+        self.peers: dict[str, float | None] = {}
         self._context = zmq.asyncio.Context()
         self._socket: Any = None
         self._later: set[asyncio.Task[None]] = set()
@@ -186,6 +188,10 @@ class FakePrefiller(FakeEngine):
         await asyncio.sleep(self.notice_delay_s)
         ranks = len(spec["receiver_init_port"])
         decoder = next(d for d in self.decoders if d.init_ports == spec["receiver_init_port"])
+        if self.remembers:
+            known = self.peers.setdefault(decoder.name, decoder.process_start)
+            if known != decoder.process_start:
+                return  # written to nowhere, and nobody is told
         decoder.kv[tuple(token_ids(body))] += 1
         for _ in range(ranks - self.ranks_silent):
             await self.send(msgpack.packb({"type": "ProxyNotif", "req_id": spec["req_id"]}))

@@ -149,3 +149,26 @@ async def test_a_full_queue_is_a_429_with_a_hint_when_to_return() -> None:
         assert (await waiting).status == 429  # waited too long
         c.decoders[0].behave = None
         first.cancel()
+
+
+async def test_whoever_is_placed_counts_before_anything_else_can_happen() -> None:
+    """Between its turn in the queue and its first step a drain must already see it."""
+    gate, fleet = admission([1])
+    first = await gate.acquire(1)
+    waiting = asyncio.create_task(gate.acquire(1))
+    await until(lambda: gate.waiting == 1)
+    first.end()
+    assert [member.in_flight for member in fleet.members] == [1, 1]
+    (await waiting).end()
+    assert [member.in_flight for member in fleet.members] == [0, 0]
+
+
+async def test_who_leaves_just_after_being_placed_leaves_nothing_behind() -> None:
+    gate, fleet = admission([1])
+    first = await gate.acquire(1)
+    waiting = asyncio.create_task(gate.acquire(1))
+    await until(lambda: gate.waiting == 1)
+    first.end()
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert [member.in_flight for member in fleet.members] == [0, 0] and gate.used("d0") == 0
