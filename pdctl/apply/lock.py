@@ -9,7 +9,7 @@ from typing import Any
 
 from pdctl.apply.ages import age
 from pdctl.apply.signals import deferred, raising
-from pdctl.errors import LockError, PdctlError
+from pdctl.errors import ErrorGroup, LockError, PdctlError
 from pdctl.hosts.holder import owner_document, this_process, why_stale
 from pdctl.hosts.observation import Kept, LockOwner
 from pdctl.hosts.parallel import on_each
@@ -65,6 +65,18 @@ def locked(sessions: Sessions, wanted: Wanted, say: Say) -> Iterator[Held]:
         finally:
             with deferred():
                 _give_back(sessions, wanted, held, tried, say)
+
+
+def break_locks(sessions: Sessions, cluster: str, owners: Mapping[str, LockOwner]) -> None:
+    """Remove the locks of these owners, and of no one who came after. Raises ErrorGroup."""
+
+    def unlock(host: str) -> None:
+        if held := turn(sessions, cluster, host, "break", token=owners[host].token).held:
+            raise held_by(host, held, cluster)
+
+    errors = [error for _, error in on_each({host: host for host in owners}, unlock) if error]
+    if errors:
+        raise ErrorGroup("some locks could not be removed", errors)
 
 
 def held_by(host: str, owner: LockOwner, cluster: str) -> LockError:

@@ -9,7 +9,6 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from pdctl.desired.layout import record_path
 from pdctl.errors import HostError
-from pdctl.hosts.answer import Row
 from pdctl.hosts.observation import Kept, LockOwner
 from pdctl.hosts.probe import answered
 from pdctl.hosts.probe_source import turn_program
@@ -22,7 +21,7 @@ class Manifest(BaseModel):
     """What a host held at a generation: that of its newest complete one up to it."""
 
     number: int
-    rows: list[Row]
+    rows: list[dict[str, Any]]  # for state.codec, which reads those of an older pdctl too
     pdctl: str = ""
 
 

@@ -1,0 +1,143 @@
+"""Hosts -> the history of a cluster: what each apply changed, from what spec, what the hosts held then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pdctl.apply.generations import complete, current, numbers, state_of
+from pdctl.apply.lock import is_live
+from pdctl.errors import ApplyError, ErrorGroup, HostError, PdctlError
+from pdctl.hosts.observation import Kept
+from pdctl.hosts.parallel import on_each
+from pdctl.hosts.sessions import Sessions
+from pdctl.hosts.turn import turn
+from pdctl.state import Key, Resource, State, key_of
+from pdctl.state.codec import resource_from_json
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Past:
+    """What hosts keep of earlier applies, and the hosts that could not be asked."""
+
+    cluster: str
+    kept: Mapping[str, Kept]
+    failures: Mapping[str, PdctlError]
+
+
+def past(sessions: Sessions, cluster: str) -> Past:
+    """Ask every host. Raises ErrorGroup when none answers."""
+
+    def ask(host: str) -> Kept:
+        return turn(sessions, cluster, host, "show").kept or Kept()
+
+    found, failures = _each(sessions.hosts, ask)
+    if not found:
+        raise ErrorGroup("no host could be asked", list(failures.values()))
+    return Past(cluster, found, failures)
+
+
+def spec_of(sessions: Sessions, seen: Past, number: int) -> str:
+    """The text of cluster.yaml that generation `number` was made from."""
+    having = [h for h, kept in seen.kept.items() if any(row.number == number for row in kept.generations)]
+    if not having:
+        raise ApplyError(f"there is no generation {number} of `{seen.cluster}`", hint=_there_are(seen))
+    text = turn(sessions, seen.cluster, having[0], "recall", number=number).spec
+    if text is None:
+        raise HostError(f"the spec of generation {number} is not there", where=having[0])
+    return text
+
+
+def target(seen: Past, number: int | None) -> int:
+    """The generation to go back to: `number`, or else the one before the current. Raises ApplyError."""
+    done, now = complete(seen.kept), current(seen.kept)
+    if number is None:
+        before = [each for each in done if each < now]
+        if not before:
+            raise ApplyError(f"`{seen.cluster}` has no generation before the present one")
+        return before[-1]
+    if number not in numbers(seen.kept):
+        raise ApplyError(f"there is no generation {number} of `{seen.cluster}`", hint=_there_are(seen))
+    if number not in done:
+        state = state_of(seen.kept, number)
+        raise ApplyError(
+            f"generation {number} was never reached in whole ({shown_state(seen, number, state)})",
+            hint=_there_are(seen),
+        )
+    return number
+
+
+def held_by_all(sessions: Sessions, seen: Past, number: int) -> tuple[State, dict[str, PdctlError]]:
+    """What every host held at a generation, and the hosts that could not say."""
+
+    def recall(host: str) -> dict[Key, Resource]:
+        manifest = turn(sessions, seen.cluster, host, "recall", number=number).manifest
+        try:
+            rows = [resource_from_json(row) for row in manifest.rows] if manifest else []
+        except (KeyError, TypeError, ValueError) as error:
+            raise HostError(
+                f"what it keeps of generation {number} cannot be read: {error}", where=host
+            ) from None
+        return {key_of(host, resource): resource for resource in rows}
+
+    found, failures = _each(seen.kept, recall)
+    return {key: value for some in found.values() for key, value in some.items()}, failures
+
+
+def history_document(seen: Past) -> dict[str, Any]:
+    """Newest first; see docs/json.md."""
+    return {
+        "format": "pdctl-history/1",
+        "cluster": seen.cluster,
+        "current": current(seen.kept) or None,
+        "generations": [_row(seen, number) for number in reversed(numbers(seen.kept))],
+        "unreachable": {host: error.message for host, error in seen.failures.items()},
+    }
+
+
+def shown_state(seen: Past, number: int, state: str) -> str:
+    """`started` is running while somebody holds the lock, and cut off when nobody does."""
+    if state != "started":
+        return state
+    return "running" if number == max(numbers(seen.kept)) and is_live(seen.kept) else "cut off"
+
+
+def _row(seen: Past, number: int) -> dict[str, Any]:
+    rows = {h: row for h, kept in seen.kept.items() for row in kept.generations if row.number == number}
+    one = next(iter(rows.values()))
+    return {
+        "number": number,
+        "at": one.at,
+        "age_s": round(min(row.age_s for row in rows.values())),
+        "by": one.by,
+        "pdctl": one.pdctl,
+        "what": one.what,
+        "command": one.command,
+        "state": shown_state(seen, number, state_of(seen.kept, number)),
+        "current": number == current(seen.kept),
+        "restores": one.restores,
+        "hosts": {host: row.state for host, row in rows.items()},
+    }
+
+
+def _there_are(seen: Past) -> str:
+    found = complete(seen.kept)
+    return f"there are: {', '.join(map(str, found))}; see `pdctl history`" if found else "see `pdctl history`"
+
+
+def _each(hosts: Iterable[str], work: Callable[[str], T]) -> tuple[dict[str, T], dict[str, PdctlError]]:
+    """Both in the order of the spec, whoever answered first."""
+    asked = {host: host for host in hosts}
+    outcomes = dict(on_each(asked, work))
+    found: dict[str, T] = {}
+    failures: dict[str, PdctlError] = {}
+    for host in asked:
+        outcome = outcomes[host]
+        if isinstance(outcome, PdctlError):
+            failures[host] = outcome
+        else:
+            found[host] = outcome
+    return found, failures

@@ -1,0 +1,156 @@
+"""`pdctl history | rollback | unlock`: what was applied, the way back, and a lock that somebody left."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pdctl.cli.ending import confirm, judged, proved, told
+from pdctl.cli.finish import timed
+from pdctl.cli.load import folder_of, load_topology, text_of, warn
+from pdctl.cli.options import CLUSTER, Json, Spec, Timing, Yes
+from pdctl.errors import SpecError
+
+if TYPE_CHECKING:
+    from pdctl.apply.rollback import Back
+    from pdctl.hosts.observation import LockOwner
+    from pdctl.hosts.sessions import Sessions
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(history)
+    app.command()(rollback)
+    app.command()(unlock)
+
+
+def history(
+    path: Spec = CLUSTER,
+    spec: Annotated[
+        int | None, typer.Option(help="Print the cluster.yaml of this generation instead.", min=1)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show every apply that the hosts remember: when, by whom, what it changed, how it ended."""
+    topology = load_topology(path)
+
+    from pdctl.apply.history import history_document, past, spec_of
+    from pdctl.apply.lock import lock_lines
+    from pdctl.errors import ErrorGroup
+    from pdctl.hosts.sessions import sessions_for
+    from pdctl.views.console import out, print_json
+    from pdctl.views.history import show_history
+
+    with sessions_for(topology.spec, folder_of(path)) as sessions:
+        seen = past(sessions, topology.cluster)
+        text = spec_of(sessions, seen, spec) if spec else ""
+    if spec:
+        print_json({"number": spec, "spec": text}) if json else sys.stdout.write(text)
+        return
+    warn(lock_lines(seen.kept))
+    document = history_document(seen)
+    if json:
+        print_json(document)
+    else:
+        show_history(document, out())
+    if seen.failures:
+        raise ErrorGroup("some hosts could not be asked", list(seen.failures.values()))
+
+
+def rollback(
+    generation: Annotated[
+        str | None,
+        typer.Argument(
+            help="Its number in `pdctl history`; default: the one before the present.", show_default=False
+        ),
+    ] = None,
+    path: Spec = CLUSTER,
+    yes: Yes = False,
+    verify: Annotated[bool, typer.Option(help="Send a real request through the proxy afterwards.")] = True,
+    timing: Timing = False,
+    json: Json = False,
+) -> None:
+    """Bring the hosts back to an earlier generation; nothing is installed for it."""
+    number, path = _number(generation, path)
+    topology = load_topology(path)
+
+    from pdctl.apply.history import past, target
+    from pdctl.apply.rollback import look_back
+    from pdctl.hosts.local_lock import local_lock
+    from pdctl.hosts.sessions import sessions_for
+    from pdctl.plan.document import plan_document
+    from pdctl.views.console import err, out, print_json
+    from pdctl.views.plan import show_plan
+
+    folder = folder_of(path)
+    with local_lock(topology.cluster), sessions_for(topology.spec, folder) as sessions:
+        seen = past(sessions, topology.cluster)
+        back = look_back(topology, folder, sessions, seen, target(seen, number))
+        warn(back.look.warnings)
+        document = plan_document(back.look.plan)
+        if not json:
+            show_plan(document, out(), diffs=False)
+        done = _carried_back(back, yes, sessions)
+        proof = proved(back.look, err()) if verify and not back.look.failures else None
+    if json:
+        carried = {"format": "pdctl-rollback/1", "to": back.number, "plan": document, "did": done}
+        print_json(timed(carried | {"proof": told(proof)}, timing))
+    if back.spec != text_of(path):
+        # Not straight into the file: the shell would empty it before pdctl reads it.
+        how = f"pdctl history --spec {back.number} {path} > {path}.old && mv {path}.old {path}"
+        warn([f"{path} still asks for something else; to have its text of then: {how}"])
+    judged(back.look, proof)
+
+
+def unlock(path: Spec = CLUSTER, yes: Yes = False, json: Json = False) -> None:
+    """Show who holds the lock of the hosts, and remove it if you say so."""
+    topology = load_topology(path)
+
+    from pdctl.apply.history import past
+    from pdctl.apply.lock import break_locks, lock_lines
+    from pdctl.errors import ErrorGroup
+    from pdctl.hosts.sessions import sessions_for
+    from pdctl.views.console import err, out, print_json
+
+    with sessions_for(topology.spec, folder_of(path)) as sessions:
+        seen = past(sessions, topology.cluster)
+        owners = {host: kept.lock for host, kept in seen.kept.items() if kept.lock}
+        for line in lock_lines(seen.kept):
+            err().print(line, markup=False)
+        if owners:
+            confirm("Remove the lock? Whoever holds it will change nothing more.", yes)
+            break_locks(sessions, topology.cluster, owners)
+    if json:
+        print_json({"unlocked": {host: _owner(owner) for host, owner in owners.items()}})
+    elif owners:
+        out().print(f"unlocked: {', '.join(owners)}", markup=False)
+    else:
+        out().print(f"nobody holds the lock of `{topology.cluster}`", markup=False)
+    if seen.failures:
+        raise ErrorGroup("some hosts could not be asked", list(seen.failures.values()))
+
+
+def _number(generation: str | None, path: Path) -> tuple[int | None, Path]:
+    """`rollback 3`, `rollback spec.yaml`, `rollback 3 spec.yaml`."""
+    if generation is None or generation.isdecimal():
+        return (int(generation) if generation else None), path
+    if path != CLUSTER:
+        raise SpecError(f"`{generation}` is not a generation", hint="its number in `pdctl history`")
+    return None, Path(generation)
+
+
+def _carried_back(back: Back, yes: bool, sessions: Sessions) -> dict[str, Any]:
+    from pdctl.apply.making import About
+    from pdctl.cli.carry import carry_out
+    from pdctl.views.console import err
+
+    if back.look.plan.empty:
+        return {}
+    confirm(f"Roll back to generation {back.number}?", yes)
+    return carry_out(back.look, None, err(), About(back.spec, back.number), sessions)
+
+
+def _owner(owner: LockOwner) -> dict[str, Any]:
+    return {"by": owner.by, "command": owner.command, "age_s": round(owner.age_s)}
