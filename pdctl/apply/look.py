@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pdctl.apply.generations import retained, unfinished
@@ -18,6 +18,8 @@ from pdctl.hosts.secrets import secrets_digest
 from pdctl.hosts.sessions import Sessions
 from pdctl.hosts.timing import laps
 from pdctl.plan import Owed, Plan, make_plan
+from pdctl.plan.dependents import select
+from pdctl.plan.targets import Selection, Targets, World, narrowed
 from pdctl.state import Key, State
 from pdctl.topology.claims import claims
 from pdctl.topology.model import Topology
@@ -32,6 +34,7 @@ class Look:
     desired: State
     seen: Observation
     plan: Plan
+    selection: Selection | None = None  # the part that targets leave of it; None for all
 
     @property
     def failures(self) -> list[PdctlError]:
@@ -47,10 +50,16 @@ class Look:
 
 
 def look(
-    topology: Topology, folder: Path, progress: Progress | None = None, sessions: Sessions | None = None
+    topology: Topology,
+    folder: Path,
+    progress: Progress | None = None,
+    sessions: Sessions | None = None,
+    targets: Targets | None = None,
 ) -> Look:
-    """Probe every host once and plan. Raises ErrorGroup when no host at all could be looked at."""
-    return look_for(topology, folder, wish(topology, folder), progress, sessions)
+    """Probe every host once and plan. Raises ErrorGroup when no host at all could be looked at, ApplyError
+    when `targets` name what is not there."""
+    seen = look_for(topology, folder, wish(topology, folder), progress, sessions)
+    return narrow(seen, targets) if targets else seen
 
 
 def wish(topology: Topology, folder: Path) -> State:
@@ -88,25 +97,58 @@ def judge(topology: Topology, folder: Path, desired: State, seen: Observation) -
     return Look(topology, folder, desired, seen, _plan_with_history(topology, desired, seen))
 
 
+def narrow(seen: Look, targets: Targets) -> Look:
+    """The same look, and a plan of what the targets name and of what depends on it."""
+    with laps("plan"):
+        world = world_of(seen)
+        selection = select(seen.topology, world, targets, lambda part: _plan(seen.topology, part, seen.seen))
+        plan = _plan(seen.topology, narrowed(world, selection.keys), seen.seen)
+        return replace(seen, plan=plan, selection=selection.told(plan))
+
+
+def within(seen: Look, selection: Selection | None) -> Plan:
+    """What is left to do of an earlier selection."""
+    if selection is None:
+        return seen.plan
+    return _plan(seen.topology, narrowed(world_of(seen), selection.keys), seen.seen)
+
+
+def world_of(seen: Look) -> World:
+    """What the plan was made from, without the environments that are kept for a rollback."""
+    keep = seen.topology.spec.generations.keep
+    return _world(seen.desired, seen.seen, retained(seen.seen.kept, keep) if seen.desired else frozenset())
+
+
 def _plan_with_history(topology: Topology, desired: State, seen: Observation) -> Plan:
     """Environments that a rollback needs stay. Only an apply that changes something makes a generation, for
     which the oldest one goes: so what only that one needs is no reason for an apply, but goes with it."""
     keep = topology.spec.generations.keep
     now, later = (retained(seen.kept, count) if desired else frozenset[Key]() for count in (keep, keep - 1))
-    plan = _plan(topology, desired, seen, now)
-    return plan if plan.empty or now == later else _plan(topology, desired, seen, later)
+    plan = _plan(topology, _world(desired, seen, now), seen)
+    return plan if plan.empty or now == later else _plan(topology, _world(desired, seen, later), seen)
 
 
-def _plan(topology: Topology, desired: State, seen: Observation, kept: Set[Key]) -> Plan:
-    return make_plan(
-        topology,
+def _world(desired: State, seen: Observation, kept: Set[Key]) -> World:
+    return World(
         desired,
         _without(seen.state, kept - desired.keys()),
         _without(seen.recorded, kept - desired.keys()),
-        contents=seen.contents,
+        seen.contents,
+        _pending(seen),
+        _owed(seen),
+    )
+
+
+def _plan(topology: Topology, world: World, seen: Observation) -> Plan:
+    return make_plan(
+        topology,
+        world.desired,
+        world.observed,
+        world.recorded,
+        contents=world.contents,
         found_before=_found_before(seen),
-        pending=_pending(seen),
-        owed=_owed(seen),
+        pending=world.pending,
+        owed=world.owed,
         unreachable={host: error.message for host, error in seen.failures.items()},
     )
 
