@@ -71,7 +71,14 @@ def _words(
                 kept[name] = value
         rest.append(kept)
     common, more = _common(role, pairs, rest, lambda name: f"--{name}")
-    return [word for name, value in common.items() for word in _spelled(name, value)], notes + more
+    first = pairs[0][0].command.given if pairs else {}
+    return [w for name, value in common.items() for w in _as_given(name, value, first)], notes + more
+
+
+def _as_given(name: str, value: Value, given: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    """The words as they were written, if they were on the command line."""
+    words = given.get(name, ())
+    return words if words and words[0].startswith("-") else _spelled(name, value)
 
 
 def _no_place(role: Role, engine: Engine, name: str, value: Value) -> Note | None:

@@ -52,7 +52,7 @@ def host_values(deployment: Deployment) -> tuple[list[dict[str, Any]], list[Note
             row["private_address"] = private
         system, more = _system(deployment, seen)
         notes += more
-        row |= ({"os": system} if system else {}) | _gpus(deployment, seen)
+        row |= ({"os": system} if system else {}) | _interface(deployment, seen) | _gpus(deployment, seen)
         rows.append(row)
     return rows, notes
 
@@ -101,6 +101,13 @@ def _system(deployment: Deployment, seen: Seen) -> tuple[str | None, list[Note]]
     return (name if name != DEFAULT_SYSTEM[kind_and_device(deployment)] else None), []
 
 
+def _interface(deployment: Deployment, seen: Seen) -> dict[str, str]:
+    """Only the CPU engine is told one."""
+    here = [e for e in deployment.engines if e.host == seen.name and e.cpu]
+    named = most_common(n for e in here if (n := e.process.environment.get("GLOO_SOCKET_IFNAME")))
+    return {"interface": named} if named and named in (name for name, _ in seen.answer.addresses) else {}
+
+
 def _gpus(deployment: Deployment, seen: Seen) -> dict[str, Any]:
     gpus = seen.answer.facts.gpus
     used = [gpu + 1 for e in deployment.engines if e.host == seen.name for gpu in e.gpus]
@@ -132,7 +139,7 @@ def stack_values(deployment: Deployment) -> tuple[Any, list[Note]]:
         text = "its version was not found beside any engine; without a pin pdctl installs its default set"
         notes.append(Note(Kind.GUESS, STACK, "vllm", text))
     base = next((name for name, pins in STACKS.items() if _is_installed(deployment, pins, found)), None)
-    return ({"base": base}, []) if base else ({n: found[n] for n in PIN_ORDER if n in found}, notes)
+    return (base, []) if base else ({n: found[n] for n in PIN_ORDER if n in found}, notes)
 
 
 def versions_of(engines: Sequence[Engine]) -> dict[str, str]:

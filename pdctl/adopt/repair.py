@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from pdctl.adopt.note import MODEL, POOLS, SERVING, Kind, Note, Section
-from pdctl.adopt.verdict import Problem, judge, lookup
+from pdctl.adopt.verdict import Problem, judge, lookup, prune
 from pdctl.spec.finding import Path
 from pdctl.topology.model import Role
 from pdctl.topology.placement import POOL_FIELD
@@ -52,7 +52,7 @@ def _leave_out(values: dict[str, Any], path: Path, problem: Problem) -> Note:
         gone = " ".join(_take_flag(holder, path[-1]))
     else:
         del holder[path[-1]]
-        _prune(values, path[:-1])
+        prune(values, path[:-1])
     text = f"`{_name(path)}` would be refused: {problem.message}"
     original = gone if isinstance(gone, str) else json.dumps(gone)
     return Note(Kind.LEFT_OUT, _section(path), _name(path[:2]), text, original)
@@ -83,14 +83,6 @@ def _one_width(values: dict[str, Any], problem: Problem) -> Note | None:
     text = f"{problem.message}; the draft gives prefillers {theirs['tensor_parallel']} too"
     original = f"--tensor-parallel-size {before}"
     return Note(Kind.CONTRADICTION, POOLS["prefiller"], "prefillers", text, original)
-
-
-def _prune(values: dict[str, Any], path: Path) -> None:
-    """Mappings that have become empty go too."""
-    for end in range(len(path), 0, -1):
-        holder = lookup(values, path[: end - 1])
-        if isinstance(holder, dict) and holder.get(path[end - 1]) == {}:
-            del holder[path[end - 1]]
 
 
 def _section(path: Path) -> Section:

@@ -35,11 +35,19 @@ def serving_values(deployment: Deployment) -> tuple[dict[str, Any], list[Note]]:
     values["proxy"], more = _proxy(deployment, taken, connector)
     values["ports"] = _bases(deployment, taken)
     lmcache, seed_notes = _lmcache(deployment, connector)
-    return values | ({"lmcache": lmcache} if lmcache else {}), notes + more + seed_notes
+    values |= {"lmcache": lmcache} if lmcache else {}
+    return values | _patience(deployment), notes + more + seed_notes
 
 
 def section_of(role: Role) -> Section:
     return POOLS[role.value]
+
+
+def _patience(deployment: Deployment) -> dict[str, int]:
+    """What the engines' own processes are allowed for loading."""
+    name = "VLLM_ENGINE_READY_TIMEOUT_S"
+    given = most_common(t for e in deployment.engines if (t := e.process.environment.get(name, "")).isdigit())
+    return {"load_timeout_s": int(given)} if given else {}
 
 
 def _connector(deployment: Deployment) -> tuple[str, list[Note]]:

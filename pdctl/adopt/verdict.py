@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
 from pdctl.errors import ErrorGroup, PdctlError
 from pdctl.spec.finding import Path
 from pdctl.spec.load import parse
 from pdctl.spec.locate import read
+from pdctl.spec.model import Cluster
 from pdctl.topology import Topology, resolve
 
 NAME = "draft"
@@ -38,6 +41,14 @@ def judge(values: Mapping[str, Any]) -> Verdict:
         return Verdict(None, tuple(_problem(error) for error in group.errors))
 
 
+def topology_of(values: Mapping[str, Any]) -> Topology | None:
+    """The same without the rules between fields, many times faster; None when it has none."""
+    try:
+        return resolve(Cluster.model_validate(values))
+    except (ValidationError, ErrorGroup):
+        return None
+
+
 def lookup(values: Any, path: Path) -> Any:
     """The value at `path`; None when there is none."""
     for key in path:
@@ -48,6 +59,14 @@ def lookup(values: Any, path: Path) -> Any:
         else:
             return None
     return values
+
+
+def prune(values: dict[str, Any], path: Path) -> None:
+    """Take away the mappings on the path that have become empty."""
+    for end in range(len(path), 0, -1):
+        holder = lookup(values, path[: end - 1])
+        if isinstance(holder, dict) and holder.get(path[end - 1]) == {}:
+            del holder[path[end - 1]]
 
 
 def _problem(error: PdctlError) -> Problem:

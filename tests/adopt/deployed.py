@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -67,4 +68,20 @@ def _process(topology: Topology, unit: Unit, files: Mapping[str, str]) -> Proces
         unit=unit.name,
         versions={} if engine.kind == "simulator" or unit.role == "proxy" else versions,
         files=files,
+        models=_models(topology),
     )
+
+
+def _models(topology: Topology) -> dict[str, str]:
+    """The config.json that lies beside the weights."""
+    kv, model = topology.spec.model.kv, topology.spec.model
+    if kv is None:
+        return {}
+    config = {
+        "num_hidden_layers": kv.layers,
+        "num_key_value_heads": kv.kv_heads,
+        "num_attention_heads": kv.kv_heads * 2,
+        "head_dim": kv.head_dim,
+        "torch_dtype": {4: "float32", 2: "bfloat16"}[kv.bytes_per_value],
+    }
+    return {model.path or model.id: json.dumps(config)}
