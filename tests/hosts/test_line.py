@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from pdctl.topology.model import START_ORDER
-from tests.hosts.line import CONFIG, HOSTS, PLACES, Line, Ran, changed, line_on_hosts, unit
+from tests.hosts.line import CLUSTER, CONFIG, HOSTS, PLACES, Line, Ran, changed, line_on_hosts, unit
+from tests.hosts.load import load
 from tests.hosts.plays import snapshot
 
 pytestmark = pytest.mark.hosts
 
+FRONT = "198.18.0.10:9100"
 ANSIBLE = ("ansible_runner", "ansible-pdctl_converge")  # in the controller's imports, in the host's journal
 
 
@@ -153,21 +155,38 @@ def test_logs_are_those_of_the_instance_asked_for(line: Line) -> None:
     )
 
 
-def test_one_decoder_more_and_less_touches_its_own_things_and_the_proxy(line: Line) -> None:
-    lives, files = line.lives(), {host: snapshot(line.lab, host) for host in HOSTS}
+def test_one_decoder_more_and_less_restarts_nothing_and_fails_no_request(line: Line) -> None:
+    lives, files = line.lives(), things(line)
     line.write(decoders={"count": 3})
     plan = line.diff()
-    assert [row["instance"] for row in plan["restarts"]] == ["proxy"]
-    line.apply()
+    assert plan["restarts"] == []
+    (proxy,) = (change for change in plan["changes"] if change["id"] == f"unit:{unit('proxy')}")
+    assert proxy["why"] == ["takes up the new list of instances without a restart"]
+    with load(line.lab, "h1", FRONT) as served:
+        line.apply()
+    assert not served.failed, served.failed[0]
     more = line.lives()
-    assert changed(lives, more) == {"decoder-2", "proxy"} and "decoder-2" in more
-    grown = {host: snapshot(line.lab, host) for host in HOSTS}
+    assert changed(lives, more) == {"decoder-2"} and "decoder-2" in more
+    assert line.diff()["empty"]
+    grown = things(line)
     came = set(grown["h2"]) - set(files["h2"])
     assert grown["h1"] == files["h1"] and all("decoder-2" in entry for entry in came) and len(came) >= 5
     line.write()
-    line.apply()
-    assert changed(more, line.lives()) == {"decoder-2", "proxy"}
-    assert {host: snapshot(line.lab, host) for host in HOSTS} == files
+    with load(line.lab, "h1", FRONT) as after:
+        line.apply()
+    print(f"scale-out: {served.summary()}\nscale-in: {after.summary()}")
+    assert not after.failed, after.failed[0]
+    assert any("decoder-2" in pair for pair in after.pairs), "the new decoder has served before it went"
+    assert changed(more, line.lives()) == {"decoder-2"}
+    assert things(line) == files
+
+
+def things(line: Line) -> dict[str, list[str]]:
+    """What is on the hosts, less the history that pdctl keeps there."""
+    history = f"/var/lib/pdctl/{CLUSTER}/"
+    return {
+        host: [entry for entry in snapshot(line.lab, host) if not entry.startswith(history)] for host in HOSTS
+    }
 
 
 def test_a_changed_variable_restarts_its_role_and_nothing_else(line: Line) -> None:
