@@ -26,7 +26,7 @@ class Front:
     so that no request is taken meanwhile.
     `switched`: afterwards it speaks to engines in another way. `moved` are instances that get another
     address, `fewer` and `more` whether some get less or more room for KV. `known` are those on its list now,
-    `drained` and `apart` those that an earlier rollout left so (apart: drained, or on a side of their own).
+    `drained` and `sides` those that an earlier rollout left drained, or apart from the others.
     """
 
     key: Key
@@ -41,7 +41,7 @@ class Front:
     more: bool = False
     known: frozenset[str] = frozenset()
     drained: frozenset[str] = frozenset()
-    apart: frozenset[str] = frozenset()
+    sides: frozenset[str] = frozenset()
 
 
 def front(
@@ -74,7 +74,7 @@ def front(
         more=any(b > a for a, b in slots),
         known=frozenset(rows or new),
         drained=frozenset(now.drained),
-        apart=frozenset({*now.drained, *now.sides}),
+        sides=frozenset(now.sides),
     )
 
 

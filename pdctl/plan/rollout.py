@@ -7,7 +7,7 @@ a decoder's addresses for ever, or all of both roles change) see `pdctl.plan.wav
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pdctl.plan.batches import Batch, batches
 from pdctl.plan.front import Front
@@ -22,7 +22,8 @@ NAMED = 3  # instances in a title
 @dataclass(frozen=True)
 class Member:
     """One engine of the spec. `rolls`: it runs and restarts, `moves`: with another address; `starts`: earlier
-    steps bring it up; `known`: the proxy gives it requests when it is up; `apart`: see Front."""
+    steps bring it up; `known`: the proxy gives it requests when it is up; `apart`: left
+    drained or on a side of its own by an earlier rollout."""
 
     name: str
     role: Role
@@ -37,43 +38,69 @@ class Member:
 @dataclass
 class Steps:
     """Steps as they grow. `held`: drained so far, to be undrained by the next drain step. `stuck`: those that
-    the proxy would look for at their old address until it reads its list again (`dirty`)."""
+    the proxy would look for at their old address until it reads its list again (`dirty`). `away`: drained by
+    an earlier rollout, and none to rely on before they have been restarted."""
 
     front: Front
-    keys: dict[str, Key]
+    members: Sequence[Member]
     held: tuple[str, ...] = ()
     stuck: tuple[str, ...] = ()
     dirty: bool = False
+    sides: Collection[str] = ()  # as they are now
     found: list[Step] = field(default_factory=list)
     number: int = 0
 
+    def __post_init__(self) -> None:
+        self.keys = {m.name: m.key for m in self.members}
+        self.away = {m.name for m in self.members if m.rolls and m.name in self.front.drained}
+
+    def ready(self, batch: Collection[str], *roles: Role) -> list[Member]:
+        """Those of the roles that serve while `batch` does not."""
+        gone = {*batch, *self.away}
+        return [m for m in self.members if m.role in roles and m.known and m.name not in gone]
+
     def drain(
-        self, names: Sequence[str], sides: Collection[str] | None = None, *, reload: bool = False
+        self,
+        names: Sequence[str],
+        sides: Collection[str] | None = None,
+        *,
+        reload: bool = False,
+        outage: str = "",
     ) -> None:
         """The next batch goes away, the one before comes back. No step where the proxy has nothing to do."""
         self.number += 1
-        self._tell(f"drain_{self.number}", names, sides, reload)
+        self._tell(f"drain_{self.number}", names, sides, reload, outage)
 
     def restart(self, names: Sequence[str], outage: str = "") -> None:
         """The batch of the drain step before."""
         title = f"Restart {some(names)} and wait until {'it is' if len(names) == 1 else 'they are'} healthy"
         keys = tuple(sorted(self.keys[name] for name in names))
         self.found.append(Step(f"restart_{self.number}", title, keys, StepKind.UNITS, outage=outage))
+        self.away -= set(names)
 
     def moved(self) -> None:
         """The batch just restarted has another address: it waits for the proxy's new list."""
         self.stuck, self.held, self.dirty = (*self.stuck, *self.held), (), True
 
     def finish(self, sides: Collection[str] | None = None) -> list[Step]:
-        """All serve again."""
-        self._tell("undrain", (), sides, self.dirty)
+        """All serve again; the step of the proxy follows."""
+        self._tell("undrain", (), sides, bool(self.stuck) or (self.dirty and sides is not None))
         return self.found
 
-    def _tell(self, name: str, drain: Sequence[str], sides: Collection[str] | None, reload: bool) -> None:
+    def _tell(
+        self,
+        name: str,
+        drain: Sequence[str],
+        sides: Collection[str] | None,
+        reload: bool,
+        outage: str = "",
+    ) -> None:
         back = (*self.stuck, *self.held) if reload else self.held
-        if self.front.listens and (drain or back or reload or sides is not None):
-            self.found.append(told(self.front, name, drain, back, sides, reload=reload))
-            self.held = tuple(drain)
+        parts = sides is not None and set(sides) != set(self.sides)
+        if self.front.listens and (drain or back or reload or parts):
+            step = told(self.front, name, drain, back, sides, reload=reload)
+            self.found.append(replace(step, outage=outage))
+            self.held, self.sides = tuple(drain), self.sides if sides is None else set(sides)
             self.stuck, self.dirty = ((), False) if reload else (self.stuck, self.dirty)
 
 
@@ -83,18 +110,18 @@ def roll(members: Sequence[Member], front: Front, rollout: Rollout, held: Collec
     Those that get another address come last, in two parts: the proxy reaches the second part until it reads
     its list again, and the first part from then on.
     """
-    steps = Steps(front, {m.name: m.key for m in members}, tuple(sorted(held)))
+    steps = Steps(front, members, tuple(sorted(held)))
     roles = [[m for m in members if m.role == role] for role in START_ORDER]
     for mine in roles:
         for batch in _batches(mine, rollout, moves=False):
-            _restart(steps, mine, batch)
+            _restart(steps, mine[0].role, batch)
     moving = [(mine, parts) for mine in roles if (parts := _batches(mine, rollout, moves=True))]
     for mine, parts in moving:
-        _restart(steps, mine, parts[0])
+        _restart(steps, mine[0].role, parts[0])
         steps.moved()
     for mine, parts in moving:
         if rest := [name for part in parts[1:] for name in part]:
-            _restart(steps, mine, rest, reload=steps.dirty)
+            _restart(steps, mine[0].role, rest, reload=steps.dirty)
     return steps.finish()
 
 
@@ -103,11 +130,11 @@ def _batches(mine: Sequence[Member], rollout: Rollout, *, moves: bool) -> list[B
     return batches(names, rollout, sum(m.known and m.name not in names for m in mine))
 
 
-def _restart(steps: Steps, mine: Sequence[Member], batch: Sequence[str], *, reload: bool = False) -> None:
-    others = any(m.known and m.name not in batch for m in mine)
+def _restart(steps: Steps, role: Role, batch: Sequence[str], *, reload: bool = False) -> None:
+    others = bool(steps.ready(batch, role))
     steps.drain(batch if others else (), reload=reload)
     alone = steps.front.runs and not others
-    steps.restart(batch, only(mine[0].role, batch) if alone else "")
+    steps.restart(batch, only(role, batch) if alone else "")
 
 
 def rolling(members: Iterable[Member]) -> list[str]:

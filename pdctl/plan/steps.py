@@ -11,7 +11,7 @@ from pdctl.plan.model import Action, Change, Drift, Restart, Step, StepKind
 from pdctl.plan.restarts import stale_peers, unit_file
 from pdctl.plan.rollout import Member, only, roll, told
 from pdctl.plan.room import halted, in_the_way
-from pdctl.plan.waves import tie, waves
+from pdctl.plan.waves import Tie, apart, tie, waves
 from pdctl.state import Key, State, Unit
 from pdctl.topology.model import START_ORDER, Role, Topology
 
@@ -58,6 +58,21 @@ class Work:
         return instance_of(self.topology.cluster, key.id.removeprefix("unit:"))
 
 
+@dataclass(frozen=True)
+class Course:
+    """How the work is gone about. `leaving` and `halting` stop before others start, `rest` of what left the
+    spec goes last. `early`: the proxy takes up its new list before the rollout."""
+
+    door: Front
+    leaving: tuple[Key, ...]
+    halting: tuple[Key, ...]
+    rest: tuple[Key, ...]
+    rolled: frozenset[Key]
+    members: tuple[Member, ...]
+    tied: Tie | None
+    early: bool
+
+
 def steps(work: Work) -> tuple[Step, ...]:
     """Ordered steps; each key stands in one step that puts or starts it, those halted before in two.
 
@@ -66,41 +81,57 @@ def steps(work: Work) -> tuple[Step, ...]:
     left the spec stop first when another one starts on their host (it may want their GPUs or ports), else
     last, when nothing needs them any more.
     """
+    course = _course(work)
+    put = tuple(c.key for c in work.kept() if not isinstance(c.desired, Unit)) + _learned(work)
+    found = [Step("put", PUT_TITLE, put, StepKind.PUT)]
+    found += _room(work, course)
+    found += _units(work, course)
+    found.append(Step("delete", "Remove what left the spec", course.rest, StepKind.DELETE))
+    return tuple(step for step in found if step.keys)
+
+
+def _course(work: Work) -> Course:
     kept, gone = work.kept(), work.gone()
     door = front(work.topology, work.wanted, work.observed, work.restarted(), work.contents)
     leaving = in_the_way(gone, kept, work.restarts, work.wanted)
     halting = halted(kept, work.restarts, work.wanted, work.observed, ordered=_together(door))
-    rest = tuple(c.key for c in gone if c.key not in leaving)
-    put = tuple(c.key for c in kept if not isinstance(c.desired, Unit)) + _learned(work)
-    found = [Step("put", PUT_TITLE, put, StepKind.PUT)]
-    found += _room(work, door, leaving + halting)
-    found += _units(work, door, halting)
-    found.append(Step("delete", "Remove what left the spec", rest, StepKind.DELETE))
-    return tuple(step for step in found if step.keys)
-
-
-def _units(work: Work, door: Front, halting: Sequence[Key]) -> list[Step]:
-    """Starts, then the rollout, and the proxy at the end or where it takes up its list without harm."""
-    units, touched = work.units(), _touched_units(work)
     rolled = set() if _together(door) else _rolled(work, halting)
-    leaving = [c.key for c in work.gone() if work.runs(c.key)]
     moving = {work.instance(key) for key in rolled} & door.moved
-    early = door.reloads and not (door.restarts or door.more or leaving or moving)
-    members = _members(work, door, rolled, halting, early=early)
-    tied = tie(members, door, stale=stale_peers(work.topology))
-    early = early and not tied
-    proxy = _proxy(door, touched)
-    held = set() if early else _held(work, door, members, halting)
-    found = [told(door, "apart", (), (), tied.fresh)] if tied and tied.fresh else []
-    for role in START_ORDER[:-1]:
-        keys = tuple(k for k in touched if units[k].role == role and k not in rolled)
-        away = ALL_AWAY if not rolled and door.runs and any(k in work.restarted() for k in keys) else ""
-        found.append(Step(role.value, ROLE_TITLE[role], keys, outage=away))
-    found += proxy if early else []
+    late = door.restarts or door.more or moving or any(work.runs(c.key) for c in gone)
+    early = door.reloads and not late
+    members = tuple(_members(work, door, rolled, halting, early=early))
+    return Course(
+        door,
+        leaving,
+        halting,
+        tuple(c.key for c in gone if c.key not in leaving),
+        frozenset(rolled),
+        members,
+        tie(members, door, stale=stale_peers(work.topology)),
+        early,
+    )
+
+
+def _units(work: Work, course: Course) -> list[Step]:
+    """Starts, then the rollout, and the proxy at the end or where it takes up its list without harm."""
+    door, tied, units, touched = course.door, course.tied, work.units(), _touched_units(work)
     rollout = work.topology.spec.serving.rollout
-    found += waves(tied, door, rollout, held) if tied else roll(members, door, rollout, held)
-    found += _farewell(work, door)
-    return found + ([] if early else proxy)
+    proxy = _proxy(door, touched)
+    found = apart(tied, door) if tied else []
+    for role in START_ORDER[:-1]:
+        keys = tuple(k for k in touched if units[k].role == role and k not in course.rolled)
+        again = any(k in work.restarted() for k in keys)
+        away = ALL_AWAY if _together(door) and door.runs and again else ""
+        found.append(Step(role.value, ROLE_TITLE[role], keys, outage=away))
+    if tied:
+        held = _halted_drained(work, course) | _left(course)
+        found += waves(tied, door, rollout, held, reload=course.early)
+    elif course.early:
+        found += [*proxy, *roll(course.members, door, rollout, ())]
+    else:
+        found += roll(course.members, door, rollout, _halted_drained(work, course))
+    found += _farewell(work, course)
+    return found + ([] if course.early and not tied else proxy)
 
 
 def _together(door: Front) -> bool:
@@ -132,7 +163,7 @@ def _members(
             moves=key in rolled and unit.instance in door.moved,
             starts=key in starting,
             known=early or unit.instance in door.known - (door.moved if key in starting else frozenset()),
-            apart=unit.instance in door.apart,
+            apart=unit.instance in door.drained | door.sides,
         )
         for key, unit in sorted(work.units().items())
         if unit.role != Role.PROXY
@@ -147,33 +178,49 @@ def _proxy(door: Front, touched: Sequence[Key]) -> list[Step]:
     return [Step(Role.PROXY.value, title, keys, outage=PROXY_AWAY if door.restarts else "")]
 
 
-def _room(work: Work, door: Front, keys: Sequence[Key]) -> list[Step]:
-    """What is about to be stopped is drained before, where another one serves."""
-    names = _drainable(work, door, keys)
+def _room(work: Work, course: Course) -> list[Step]:
+    """What is about to be stopped is drained before, where another one serves; what an earlier rollout left
+    drained or apart serves again before that, unless a tied one begins."""
+    door, keys = course.door, (*course.leaving, *course.halting)
+    names = _drainable(work, course, keys)
     alone = [name for key in keys if work.runs(key) and (name := work.instance(key)) not in names]
     away = only(Role(alone[0].split("-")[0]), alone) if alone and door.runs else ""
-    stop = Step("stop", "Stop what makes room", tuple(keys), StepKind.STOP, outage=away)
-    return [*([told(door, "room", names)] if names else []), stop]
+    left = set() if course.tied else _left(course)
+    ends = () if door.sides and not course.tied else None
+    found = [told(door, "settle", (), sorted(left), ends)] if left or ends is not None else []
+    found += [told(door, "room", names)] if names else []
+    return [*found, Step("stop", "Stop what makes room", keys, StepKind.STOP, outage=away)]
 
 
-def _farewell(work: Work, door: Front) -> list[Step]:
+def _farewell(work: Work, course: Course) -> list[Step]:
     """Instances that left the spec get no request any more; then the proxy forgets them."""
-    names = _drainable(work, door, [c.key for c in work.gone() if isinstance(c.observed, Unit)])
-    return [told(door, "leave", names)] if names else []
+    names = _drainable(work, course, [key for key in course.rest if key.id.startswith("unit:")])
+    return [told(course.door, "leave", names)] if names else []
 
 
-def _held(work: Work, door: Front, members: Sequence[Member], halting: Sequence[Key]) -> set[str]:
-    """Drained already, and running again before the first batch: what was halted, and what an earlier
-    rollout left behind."""
-    again = set(_drainable(work, door, halting))
-    return again | {m.name for m in members if m.name in door.drained and not m.rolls and not m.starts}
+def _halted_drained(work: Work, course: Course) -> set[str]:
+    """Drained to be halted, and running again before the first batch."""
+    return set(_drainable(work, course, course.halting))
 
 
-def _drainable(work: Work, door: Front, keys: Sequence[Key]) -> list[str]:
-    """Those of `keys` that run, as far as another one of their role, which stays, runs too."""
+def _left(course: Course) -> set[str]:
+    """Left drained by an earlier rollout, and running."""
+    names = {m.name for m in course.members if not m.rolls and not m.starts}
+    return names & course.door.drained
+
+
+def _drainable(work: Work, course: Course, keys: Sequence[Key]) -> list[str]:
+    """Those of `keys` that run, as far as another one of their role, which stays, serves too."""
+    door = course.door
     if not door.listens:
         return []
-    staying = {unit.role for key, unit in work.units().items() if work.runs(key) and key not in keys}
+    # An earlier rollout that was tied goes on from its sides: whether they are whole, nobody knows here.
+    unsure = door.drained | (door.sides if course.tied else frozenset())
+    staying = {
+        unit.role
+        for key, unit in work.units().items()
+        if work.runs(key) and key not in keys and unit.instance not in unsure
+    }
     found = [work.instance(key) for key in keys if work.runs(key) and key != door.key]
     return sorted(name for name in found if name.split("-")[0] in staying)
 

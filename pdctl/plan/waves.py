@@ -9,12 +9,12 @@ the addresses of a decoder that still will, and every engine restarts once.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pdctl.plan.batches import Batch, batches, spread
 from pdctl.plan.front import Front
 from pdctl.plan.model import Step
-from pdctl.plan.rollout import Member, Steps, rolling, some
+from pdctl.plan.rollout import Member, Steps, rolling, some, told
 from pdctl.spec.serving import Rollout
 from pdctl.topology.model import Role
 
@@ -34,33 +34,54 @@ def tie(members: Sequence[Member], front: Front, *, stale: bool) -> Tie | None:
     """None when the roles can be restarted one after the other. `stale`: prefillers keep addresses."""
     prefillers = [m for m in members if m.role == Role.PREFILLER]
     decoders = [m for m in members if m.role == Role.DECODER]
-    if not front.listens or not any(m.rolls for m in prefillers):
+    roll = any(m.rolls for m in decoders)
+    # A prefiller that starts learns the addresses of decoders as one that restarts does.
+    if not front.listens or not any(m.rolls or (m.starts and roll) for m in prefillers):
         return None
     # One that was left drained or apart may have been restarted after the prefillers learned its addresses.
     new = [m for m in decoders if not m.rolls and (m.starts or (stale and m.apart))]
     both = [m for m in (*prefillers, *decoders) if not m.starts]
-    everything = any(m.rolls for m in decoders) and all(m.rolls for m in both)
-    if not everything and not (stale and (new or any(m.rolls for m in decoders))):
+    everything = roll and any(m.rolls for m in prefillers) and all(m.rolls for m in both)
+    if not everything and not (stale and (new or roll)):
         return None
     fresh = {m.name for m in (*new, *(p for p in prefillers if not p.rolls))}
     return Tie((*prefillers, *decoders), frozenset(fresh))
 
 
-def waves(tied: Tie, front: Front, rollout: Rollout, held: Collection[str]) -> list[Step]:
-    """Steps of a tied rollout, in which sides are set before the first wave and ended after the last."""
-    steps = Steps(front, {m.name: m.key for m in tied.members}, tuple(sorted(held)))
+def apart(tied: Tie, front: Front) -> list[Step]:
+    """The step that keeps what is new, or about to start, from what still has to restart."""
+    if not tied.fresh:
+        return []
+    steps = Steps(front, tied.members)
+    starting = {m.name for m in tied.members if m.starts}
+    # After a rollout that was cut off, all that serves may stand on the side that is given up.
+    away = "" if _a_pair(steps, tied.fresh, starting) else "nothing is answered until the first wave is back"
+    return [replace(told(front, "apart", (), (), tied.fresh), outage=away)]
+
+
+def waves(
+    tied: Tie, front: Front, rollout: Rollout, held: Collection[str], *, reload: bool = False
+) -> list[Step]:
+    """Steps of a tied rollout, in which sides are set before the first wave and ended after the last.
+
+    `reload`: the proxy takes up its new list with the first wave.
+    """
+    steps = Steps(front, tied.members, tuple(sorted(held)), dirty=reload)
+    steps.sides = tied.fresh or front.sides
     new = set(tied.fresh)
     parts = _parts(tied, rollout)
     for number, (prefillers, decoders) in enumerate(parts, 1):
         batch = (*decoders, *prefillers)
         # What neither restarts nor has restarted serves the old side as long as there is one.
         sides = {m.name for m in tied.members if m.name not in batch} if number == len(parts) else new
-        if _a_pair(tied, sides, batch):
+        if _a_pair(steps, sides, batch):
             steps.drain(batch, sides, reload=steps.dirty)
             steps.restart(batch)
         else:
-            steps.drain((), {m.name for m in tied.of(Role.DECODER)}, reload=steps.dirty)
-            steps.restart(batch, f"nothing is answered until {some(batch)} are back")
+            away = f"nothing is answered until {some(batch)} {'is' if len(batch) == 1 else 'are'} back"
+            decoders_only = {m.name for m in tied.of(Role.DECODER)}  # no pair at all
+            steps.drain((), decoders_only, reload=steps.dirty, outage=away)
+            steps.restart(batch, away)
         if any(m.moves for m in tied.members):
             steps.moved()
         new |= set(batch)
@@ -88,10 +109,7 @@ def _halved(parts: list[Batch]) -> list[Batch]:
     return [*parts[:1], rest] if rest else parts
 
 
-def _a_pair(tied: Tie, new: Collection[str], away: Collection[str]) -> bool:
+def _a_pair(steps: Steps, new: Collection[str], away: Collection[str]) -> bool:
     """Whether a request can be served while `away` are."""
-    ready = [m for m in tied.members if m.known and m.name not in away]
-    sides = {
-        role: {m.name in new for m in ready if m.role == role} for role in (Role.PREFILLER, Role.DECODER)
-    }
-    return bool(sides[Role.PREFILLER] & sides[Role.DECODER])
+    one, two = ({m.name in new for m in steps.ready(away, role)} for role in (Role.PREFILLER, Role.DECODER))
+    return bool(one & two)

@@ -1,0 +1,157 @@
+"""Steps of a plan, carried out on a pretended cluster that looks at every moment for what must never be.
+
+The proxy is as docs/proxy.md has it, prefillers as LMCache: they keep the addresses of each decoder they were
+ever paired with. Whatever could be paired is paired at once, which is the worst case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from pdctl.plan import Plan, Step, StepKind
+
+
+@dataclass
+class Engine:
+    """`life` grows with each start; `known_at` is the address at which the proxy looks for it."""
+
+    role: str
+    up: bool = True
+    new: bool = False  # runs as the spec wants it
+    address: str = "here"
+    known_at: str = "here"  # empty: not on the proxy's list
+    life: int = 1
+    restarts: int = 0
+    wanted: bool = True
+
+
+@dataclass
+class Cluster:
+    """`after`: where the proxy looks for each instance once it has read its new list. `mixed`: engines of
+    before and after may serve together."""
+
+    engines: dict[str, Engine]
+    after: dict[str, str]
+    remembering: bool
+    mixed: bool = True
+    limits: dict[str, int] = field(default_factory=dict)
+    proxy_up: bool = True
+    drained: set[str] = field(default_factory=set)
+    sides: set[str] = field(default_factory=set)
+    met: dict[tuple[str, str], int] = field(default_factory=dict)
+    outages: list[Step] = field(default_factory=list)
+
+    def available(self, role: str) -> list[str]:
+        return [
+            name
+            for name, e in self.engines.items()
+            if e.role == role and e.up and e.known_at == e.address and name not in self.drained
+        ]
+
+    def pairs(self) -> list[tuple[str, str]]:
+        return [
+            (p, d)
+            for p in self.available("prefiller")
+            for d in self.available("decoder")
+            if (p in self.sides) == (d in self.sides)
+        ]
+
+    def look(self, doing: str) -> None:
+        """At this very moment no wrong pair can be made; all others are."""
+        for p, d in self.pairs() if self.proxy_up else ():
+            one, two = self.engines[p], self.engines[d]
+            if self.remembering:
+                known = self.met.setdefault((p, d), two.life)
+                assert known == two.life, f"{doing}: {p} would use addresses of a former life of {d}"
+            assert self.mixed or one.new == two.new, f"{doing}: {p} and {d} are of different versions"
+
+    def run(self, plan: Plan) -> None:
+        served = bool(self.pairs()) and self.proxy_up
+        for step in plan.steps:
+            self.look(f"before {step.title}")
+            if step.kind is StepKind.DRAIN:
+                self._tell(step)
+            elif step.kind in (StepKind.STOP, StepKind.DELETE):
+                self._away(step, self._names(plan, step), for_good=step.kind is StepKind.DELETE)
+            elif step.kind is StepKind.UNITS:
+                self._units(plan, step, self._names(plan, step))
+            if step.outage:
+                self.outages.append(step)
+            else:
+                assert self.pairs() or not served, f"after {step.title} nothing is served"
+            served = bool(self.pairs()) and self.proxy_up
+
+    def _tell(self, step: Step) -> None:
+        assert self.proxy_up
+        if step.reload:
+            self._reload()  # sides follow within milliseconds: they can only name whom the proxy knows
+        if step.sides is not None:
+            self.sides = set(step.sides) & {name for name, e in self.engines.items() if e.known_at}
+            self.look(step.title)
+        self.drained -= set(step.undrain)
+        unreachable = [n for n in step.undrain if (e := self.engines[n]).known_at and not self._reached(e)]
+        assert not unreachable, f"{step.title}: {unreachable} cannot be reached"
+        self.look(step.title)
+        self.drained |= {name for name in step.drain if self.engines[name].known_at}
+        self.look(step.title)
+        for role, limit in self.limits.items():
+            away = [n for n in self.drained if self.engines[n].role == role and self.engines[n].wanted]
+            assert len(away) <= limit, f"{step.title}: {away} are away at once"
+
+    def _reached(self, engine: Engine) -> bool:
+        return engine.up and engine.known_at == engine.address
+
+    def _units(self, plan: Plan, step: Step, names: list[str]) -> None:
+        proxy = "proxy" in names
+        names = [name for name in names if name != "proxy"]
+        restarted = {r.instance for r in plan.restarts}
+        busy = [n for n in names if n in restarted and self.engines[n].up]
+        self._away(step, busy)
+        for name in names:
+            if not self.engines[name].up:
+                self._start(name)
+                self.look(step.title)
+        if proxy:
+            self._proxy(step, "proxy" in restarted)
+
+    def _away(self, step: Step, names: Iterable[str], *, for_good: bool = False) -> None:
+        """They end now: whoever has requests then loses them."""
+        running = [name for name in names if name in self.engines and self.engines[name].up]
+        used = {name for pair in self.pairs() for name in pair} if self.proxy_up else set()
+        lost = [name for name in running if name in used]
+        assert not lost or step.outage, f"{step.title}: {lost} serve and are ended"
+        for name in running:
+            self.engines[name].up = False
+        assert step.outage or self.pairs() or not used, f"{step.title}: nothing is served"
+        if for_good:
+            for name in running:
+                assert not self.engines[name].wanted
+
+    def _start(self, name: str) -> None:
+        engine = self.engines[name]
+        engine.restarts += 1
+        engine.life += 1
+        engine.up, engine.new = True, True
+        engine.address = self.after.get(name, engine.address)
+        if engine.role == "prefiller":
+            self.met = {pair: life for pair, life in self.met.items() if pair[0] != name}
+
+    def _proxy(self, step: Step, restarts: bool) -> None:
+        assert not (restarts and self.proxy_up) or step.outage, "the proxy restarts unannounced"
+        self.proxy_up = True
+        self._reload()
+        self.sides, self.drained = set(), set()
+        self.look(step.title)
+
+    def _reload(self) -> None:
+        for name, engine in self.engines.items():
+            engine.known_at = self.after.get(name, "")
+        self.sides &= set(self.after)
+        self.drained &= set(self.after)
+
+    def _names(self, plan: Plan, step: Step) -> list[str]:
+        prefix = f"unit:pdctl-{plan.cluster}-"
+        return [
+            k.id.removeprefix(prefix).removesuffix(".service") for k in step.keys if k.id.startswith(prefix)
+        ]
