@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
-from pdctl.cli.load import load_topology
+from pdctl.cli.finish import Finish
+from pdctl.cli.load import judge_spec, tell_warnings
 from pdctl.cli.options import CLUSTER, Json, Spec
 from pdctl.errors import SpecError
+from pdctl.topology.judge import Judgement
 from pdctl.topology.kv import in_flight_tokens
 from pdctl.topology.model import Instance, Topology
+
+
+class Form(StrEnum):
+    """What `validate` prints."""
+
+    TEXT = "text"
+    JSON = "json"
+    SARIF = "sarif"
+    GITHUB = "github"
 
 
 def register(app: typer.Typer) -> None:
@@ -38,27 +51,61 @@ def init(path: Spec = CLUSTER, json: Json = False) -> None:
         out().print(f"Wrote {path}. Edit it, then run `pdctl validate` and `pdctl diff`.", markup=False)
 
 
-def validate(path: Spec = CLUSTER, json: Json = False) -> None:
+def validate(
+    path: Spec = CLUSTER,
+    strict: Annotated[bool, typer.Option("--strict", help="End with 2 when there are warnings.")] = False,
+    form: Annotated[
+        Form, typer.Option("--format", help="What to print: for people, or for machines.")
+    ] = Form.TEXT,
+    json: Json = False,
+) -> None:
     """Check the spec without touching any host."""
-    topology = load_topology(path)
-    document = topology_document(topology)
-    if json:
-        from pdctl.views.console import print_json
+    judgement = judge_spec(path)
+    form = Form.JSON if json else form
+    if form is Form.TEXT and judgement.topology is not None:
+        tell_warnings(judgement)
+        typer.echo(_summary(str(path), judgement))
+    elif form is not Form.TEXT:
+        _print(judgement, form)
+    if judgement.errors:
+        if form is Form.TEXT:
+            tell_warnings(judgement)
+        raise judgement.error()
+    if strict and judgement.warnings:
+        count = len(judgement.warnings)
+        sys.stderr.write(f"{count} warning{'s' if count > 1 else ''}, and --strict allows none\n")
+        raise Finish(2)
 
-        print_json(document)
-        return
+
+def _print(judgement: Judgement, form: Form) -> None:
+    from pdctl.views.console import error_document, print_json
+    from pdctl.views.findings import findings_document, github_commands, sarif
+
+    if form is Form.GITHUB:
+        sys.stdout.write(github_commands(judgement))
+    elif form is Form.SARIF:
+        print_json(sarif(judgement))
+    elif judgement.topology is None:
+        print_json(error_document(judgement.error()) | findings_document(judgement))
+    else:
+        print_json(topology_document(judgement.topology) | findings_document(judgement))
+
+
+def _summary(path: str, judgement: Judgement) -> str:
+    topology = judgement.sound()
+    document = topology_document(topology)
     hosts, instances = len(document["hosts"]), len(document["instances"])
-    typer.echo(
-        f"{path} is valid: {instances} instances on {hosts} hosts, proxy at {document['proxy']['url']}"
-    )
+    lines = [f"{path} is valid: {instances} instances on {hosts} hosts, proxy at {document['proxy']['url']}"]
     for row in document["instances"]:
         gpus = f"  GPUs {','.join(map(str, row['gpus']))}" if row["gpus"] else ""
-        typer.echo(f"  {row['name']:<14} {row['host']}:{row['ports']['http']}{gpus}")
+        lines.append(f"  {row['name']:<14} {row['host']}:{row['ports']['http']}{gpus}")
     if kv := topology.kv:
-        typer.echo(
+        lines.append(
             f"  KV buffer per rank: {kv.buffer_bytes} bytes = {kv.slots} chunks,"
             f" {in_flight_tokens(kv)} prompt tokens in flight per decoder"
         )
+    lines += [f"  suppressed: {found} ({reason})" for found, reason in judgement.suppressed]
+    return "\n".join(lines)
 
 
 def schema(json: Annotated[bool, typer.Option("--json", help="The schema is JSON anyway.")] = False) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pdctl.errors import ErrorGroup, SpecError
+from pdctl.errors import PdctlError, SpecError
 from pdctl.spec.load import Inspection, group, inspect_file
 from pdctl.spec.rules.suppress import apart, unused
 from pdctl.topology.model import Topology
@@ -24,8 +24,10 @@ class Judgement:
     suppressed: tuple[tuple[SpecError, str], ...] = ()  # with the reason that the file gives
     left_out: int = 0
 
-    def error(self) -> ErrorGroup:
-        """All errors as one, to be raised."""
+    def error(self) -> PdctlError:
+        """All errors as one, to be raised; a file that cannot be read is no group."""
+        if [error.rule for error in self.errors] == ["FILE001"]:
+            return self.errors[0]
         return group(self.errors, self.name, self.left_out)
 
     def sound(self) -> Topology:

@@ -8,6 +8,7 @@ multiple of it, later ones round down; an exact multiple is right under both.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from pdctl.knowledge.models import MODELS
 from pdctl.spec.finding import Finding
@@ -101,6 +102,37 @@ def _slots(
             )
         )
     return max(1, given // one)
+
+
+# Tokens of a prompt where the spec names none: what most reports of a full buffer used (LMCache issue 2365).
+TYPICAL_PROMPT = 1000
+
+
+def doubts(cluster: Cluster, kv: Kv | None) -> Iterator[Finding]:
+    """What a buffer holds at once, against the requests that the spec lets in."""
+    decoders, bench = cluster.serving.decoders, cluster.bench
+    if kv is None or decoders is None:
+        return
+    length = bench.input_len or TYPICAL_PROMPT
+    chunks = math.ceil(length / kv.chunk_size)
+    fit, seqs = kv.slots // chunks, decoders.max_num_seqs
+    if cluster.serving.lmcache.buffer_bytes is not None and seqs is not None and fit < seqs:
+        yield Finding(
+            "KV005",
+            ("serving", "lmcache", "buffer_bytes"),
+            f"only {fit} prompts of {length} tokens fit into {kv.slots} chunks at once, and decoders take"
+            f" {seqs} requests (`max_num_seqs`): the others wait at the proxy",
+            f"{seqs} of them need {seqs * chunks * kv.chunk_bytes}; or leave it out",
+        )
+    most = fit * decoders.count
+    if bench.input_len is not None and bench.concurrency is not None and bench.concurrency > most:
+        yield Finding(
+            "KV006",
+            ("bench", "concurrency"),
+            f"{bench.concurrency} prompts of {length} tokens are more than the {most} that fit into the"
+            f" buffers of all decoders at once, so the TTFT will hold time in the queue",
+            "lower it, add decoders, or raise `serving.lmcache.buffer_bytes`",
+        )
 
 
 def in_flight_tokens(kv: Kv) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ from pdctl.knowledge.ports import EPHEMERAL, FIRST_UNPRIVILEGED, LAST, SSH
 from pdctl.spec.finding import Finding, Path
 from pdctl.spec.locate import written
 from pdctl.spec.model import Cluster
+from pdctl.spec.rules.settings import effective
 from pdctl.spec.serving import InstancePorts, Pool
 from pdctl.topology.model import Instance, ProxyPlace
 from pdctl.topology.placement import POOL_FIELD
@@ -32,7 +34,9 @@ class Claim(NamedTuple):
 
 def port_findings(cluster: Cluster, instances: Iterable[Instance], proxy: ProxyPlace) -> list[Finding]:
     """Ports used twice on a host, and ports that a service should not or cannot take."""
-    claims = [*_front(proxy), *(claim for item in instances for claim in _claims(cluster, item))]
+    claims = [*_front(proxy)]
+    for item in instances:
+        claims += [*_claims(cluster, item), *_published(cluster, item)]
     return [*_twice(claims), *_sshd(cluster, claims), *_ranges(claims)]
 
 
@@ -60,6 +64,18 @@ def _claims(cluster: Cluster, item: Instance) -> Iterator[Claim]:
                 (*place, kind) if pinned else base,
                 pinned,
             )
+
+
+def _published(cluster: Cluster, item: Instance) -> Iterator[Claim]:
+    """`--kv-events-config` opens a port of its own (vLLM distributed/kv_events.py)."""
+    field = POOL_FIELD[item.role]
+    words = getattr(cluster.serving, field).extra_args
+    config, at = effective(words).get("--kv-events-config", (None, 0)) if words else (None, 0)
+    endpoint = config.get("endpoint") if isinstance(config, dict) else None
+    port = re.search(r":(\d{1,5})$", endpoint) if isinstance(endpoint, str) else None
+    if port:
+        path: Path = ("serving", field, "extra_args", at)
+        yield Claim(item.host, item.name, "KV events", (int(port[1]),), path, True)
 
 
 def _twice(claims: Iterable[Claim]) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ from pdctl.topology.ledger import port_findings
 from pdctl.topology.model import Instance, Kv, Peer, ProxyPlace, Role, Topology
 from pdctl.topology.placement import Placed, name_of, place, pools
 from pdctl.topology.ports import instance_ports, list_lengths, side_channel_per_instance
+from pdctl.topology.sharing import shared_caches
 
 
 def resolve(cluster: Cluster) -> Topology:
@@ -52,6 +53,8 @@ def survey(cluster: Cluster) -> tuple[Topology, list[Finding]]:
         *lengths,
         *port_findings(cluster, instances, proxy),
         *kv_findings,
+        *kv_size.doubts(cluster, kv),
+        *shared_caches(cluster, instances),
         *_numeric_peers(cluster, hosts),
         *_unsplit(cluster),
     ]

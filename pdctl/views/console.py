@@ -9,7 +9,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from pdctl.errors import ErrorGroup, PdctlError
+from pdctl.errors import ErrorGroup, PdctlError, SpecError
 
 _documents: list[Any] = []  # what went to stdout as JSON: one document at most
 # A pipe has no edge: nothing is cut or wrapped there.
@@ -65,6 +65,8 @@ def _member(error: PdctlError, console: Console) -> None:
 def error_document(error: PdctlError) -> dict[str, Any]:
     """The error as JSON, for `--json`."""
     found: dict[str, Any] = {"error": error.message, "where": error.where, "hint": error.hint}
+    if isinstance(error, SpecError) and error.rule:
+        found |= {"rule": error.rule, "severity": error.severity}
     if isinstance(error, ErrorGroup):
         found["errors"] = [error_document(member) for member in error.errors]
     return found

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pdctl.errors import ErrorGroup, PdctlError
-from pdctl.spec.load import examine
+from pdctl.errors import PdctlError
+from pdctl.spec.load import inspect
+from pdctl.topology.judge import judge
 
 CASES = sorted((Path(__file__).parents[1] / "cases" / "spec").glob("*.yml"))
 
@@ -29,11 +30,10 @@ def test_there_are_cases_of_both_kinds() -> None:
 
 
 def outcome(raw: bytes) -> str:
-    """What a user reads: errors with hints, or warnings, or nothing."""
-    try:
-        return "".join(f"warning: {_lines(warning)}" for warning in examine(raw, "cluster.yaml").warnings)
-    except ErrorGroup as group:
-        return f"{group.message}\n" + "".join(map(_lines, group.errors))
+    """What a user reads: errors with hints, then warnings; or nothing."""
+    judged = judge(inspect(raw, "cluster.yaml"))
+    errors = f"{judged.error().message}\n" + "".join(map(_lines, judged.errors)) if judged.errors else ""
+    return errors + "".join(f"warning: {_lines(warning)}" for warning in judged.warnings)
 
 
 def _lines(error: PdctlError) -> str:

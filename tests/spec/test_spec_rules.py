@@ -14,17 +14,20 @@ from pdctl.spec.locate import plain
 from pdctl.spec.model import Cluster, Stack
 from pdctl.spec.rules import RULES, arguments, findings
 from pdctl.spec.rules.rule import Rule
+from pdctl.spec.rules.table import TABLE
 from pdctl.spec.source import source
+from tests.spec.breaking import broken_by
 
 CASES = sorted((Path(__file__).parents[1] / "cases" / "spec").glob("*.yml"))
 
 
 def well_shaped() -> list[Cluster]:
-    """The specs of the cases that the model takes, whatever the rules say."""
+    """The specs of the cases and of the rules' examples that the model takes, whatever the rules say."""
     found = []
-    for case in CASES:
+    texts = [case.read_text() for case in CASES] + [broken_by(rule) for rule in TABLE.values()]
+    for text in texts:
         try:
-            root = compose(source(case.read_text(), case.name)).root
+            root = compose(source(text, "c.yaml")).root
             found.append(Cluster.model_validate(plain(root) if root else None))
         except (ValueError, SpecError):
             continue

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pdctl.knowledge.matching import SHORT_FLAGS
 from pdctl.spec.finding import Finding
 from pdctl.spec.model import Cluster
 from pdctl.spec.rules.rule import pools
+from pdctl.spec.rules.settings import given
+from pdctl.spec.secrecy import shown
 
 UNSUPPORTED = "pdctl runs an instance on one host with tensor parallelism only"
 PLAIN_HTTP = "the proxy speaks plain HTTP to the engines"
@@ -29,18 +32,24 @@ OWNED = {
     "--hf-token": "name it under `secrets` as HF_TOKEN",
     "--api-key": "name it under `secrets` as VLLM_API_KEY",
     "--pipeline-parallel-size": UNSUPPORTED,
+    "--prefill-context-parallel-size": UNSUPPORTED,
+    "--decode-context-parallel-size": UNSUPPORTED,
     "--data-parallel-size": UNSUPPORTED,
+    "--data-parallel-size-local": UNSUPPORTED,
+    "--data-parallel-rank": UNSUPPORTED,
+    "--data-parallel-start-rank": UNSUPPORTED,
+    "--data-parallel-address": UNSUPPORTED,
+    "--data-parallel-rpc-port": UNSUPPORTED,
     "--nnodes": UNSUPPORTED,
+    "--node-rank": UNSUPPORTED,
+    "--master-addr": UNSUPPORTED,
+    "--master-port": UNSUPPORTED,
+    "--headless": UNSUPPORTED,
     "--ssl-keyfile": PLAIN_HTTP,
     "--ssl-certfile": PLAIN_HTTP,
 }
-SHORT = {
-    "-tp": "--tensor-parallel-size",
-    "-pp": "--pipeline-parallel-size",
-    "-dp": "--data-parallel-size",
-}
-
-
+# Without its statistics an engine has no counters, and `verify` cannot prove that KV moved.
+STATISTICS = "--disable-log-stats"
 # A decoder that keeps prefixes of its own never fetches those chunks, and they stay in its buffer for ever
 # (LMCache pd_backend.py, 0.3.10 to 0.5.6).
 PREFIX_CACHING = "--enable-prefix-caching"
@@ -82,14 +91,39 @@ def each_word_stands_alone(cluster: Cluster) -> Iterator[Finding]:
                 )
 
 
+def each_flag_is_given_once(cluster: Cluster) -> Iterator[Finding]:
+    for path, pool in pools(cluster):
+        first: dict[tuple[str, str], str] = {}
+        for each in given(pool.extra_args):
+            before = first.setdefault((each.flag, each.key), each.value)
+            if before != each.value:
+                name = f"{each.flag}.{each.key}" if each.key else each.flag
+                yield Finding(
+                    "ARG004",
+                    (*path, "extra_args", each.at),
+                    f"`{name}` is {shown(before)} before and {shown(each.value)} here; the last one counts",
+                    "keep one of them",
+                )
+
+
+def statistics_stay_on(cluster: Cluster) -> Iterator[Finding]:
+    for path, pool in pools(cluster):
+        for each in given(pool.extra_args):
+            if each.flag == STATISTICS and each.value.lower() != "false":
+                yield Finding(
+                    "ARG005",
+                    (*path, "extra_args", each.at),
+                    f"with `{STATISTICS}` an engine has no counters, so `pdctl verify` cannot see KV move",
+                    "remove it",
+                )
+
+
 def owned(word: str) -> str | None:
     """The flag of pdctl's that `word` gives: `--x`, `--x=v`, `--x.key`, `--x_y`, `-x`, or its beginning."""
     if not word.startswith("-"):
         return None
     name = word.split()[0].split("=")[0]
-    if name in SHORT:
-        return SHORT[name]
-    name = name.split(".")[0].replace("_", "-")
+    name = SHORT_FLAGS.get(name, name.split(".")[0].replace("_", "-"))
     if name in OWNED:
         return name
     # argparse accepts any beginning that fits one flag only.

@@ -65,6 +65,34 @@ def each_prompt_fits_one_step(cluster: Cluster) -> Iterator[Finding]:
         )
 
 
+def a_step_holds_all_requests(cluster: Cluster) -> Iterator[Finding]:
+    """vLLM refuses to start otherwise (config/scheduler.py)."""
+    for path, pool in pools(cluster):
+        budget, seqs = pool.max_num_batched_tokens, pool.max_num_seqs
+        if budget is not None and seqs is not None and budget < seqs:
+            yield Finding(
+                "ENGINE004",
+                (*path, "max_num_batched_tokens"),
+                f"a step of {budget} tokens cannot hold a token of each of {seqs} requests (`max_num_seqs`)",
+                "raise it, or lower `max_num_seqs`",
+            )
+
+
+def the_load_fits_the_model(cluster: Cluster) -> Iterator[Finding]:
+    bench, known = cluster.bench, MODELS.get(cluster.model.id)
+    longest = cluster.model.max_model_len or (known.max_model_len if known else None)
+    total = (bench.input_len or 0) + (bench.output_len or 0)
+    if longest is not None and total > longest:
+        field = "input_len" if bench.input_len is not None else "output_len"
+        yield Finding(
+            "BENCH001",
+            ("bench", field),
+            f"{bench.input_len or 0} input and {bench.output_len or 0} output tokens are more than the"
+            f" {longest} of max_model_len, so every request would be refused",
+            "shorten them, or raise `model.max_model_len`",
+        )
+
+
 def transfer_settings_have_a_transfer(cluster: Cluster) -> Iterator[Finding]:
     serving = cluster.serving
     if serving.mode == "aggregated" and "connector" in serving.model_fields_set:

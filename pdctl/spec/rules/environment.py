@@ -1,32 +1,25 @@
-"""Rules on `env`: variables that pdctl sets itself, and those that must agree."""
+"""Rules on `env`: variables that pdctl sets itself, and those that would break a transfer."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from pdctl.knowledge.variables import (
+    LIBRARY_PATHS,
+    OTHER_UCX,
+    RESERVED,
+    RESERVED_PREFIXES,
+    UCX_CUDA,
+    UCX_EVERYTHING,
+    UCX_NETWORK,
+    UCX_TLS,
+)
 from pdctl.spec.finding import Finding
 from pdctl.spec.model import Cluster
 from pdctl.spec.rules.rule import pools
 from pdctl.spec.secrecy import shown
 
-OWN = "pdctl sets it on each instance itself"
-# Variables that pdctl computes, and the field that decides them. vLLM envs.py, LMCache v1/config.py.
-RESERVED = {
-    "LMCACHE_CONFIG_FILE": OWN,
-    "LMCACHE_CHUNK_SIZE": "use `serving.lmcache.chunk_size`",
-    "LMCACHE_ENABLE_PD": "use `serving.connector`",
-    "LMCACHE_TRANSFER_CHANNEL": "use `serving.connector`",
-    "LMCACHE_PD_BUFFER_SIZE": "use `serving.lmcache.buffer_bytes` and `prefiller_buffer_bytes`",
-    "LMCACHE_INTERNAL_API_SERVER_PORT_START": "use `serving.ports.internal_api`",
-    "CUDA_VISIBLE_DEVICES": "use `placement` with `gpus`",
-    "CUDA_DEVICE_ORDER": "GPU indexes are in PCI order; " + OWN,
-    "VLLM_NIXL_SIDE_CHANNEL_HOST": "use `private_address` of the host",
-    "VLLM_NIXL_SIDE_CHANNEL_PORT": "use `serving.ports.side_channel`, or `ports` in `placement`",
-    "VLLM_HOST_IP": "use `private_address` of the host",
-    "VLLM_PORT": "use `serving.ports.engine`",
-}
-# LMCache takes any key of its file from LMCACHE_<KEY> and lets the variable win without a word.
-RESERVED_PREFIXES = {"LMCACHE_PD_": OWN, "PDCTL_": OWN}
 SEED = "PYTHONHASHSEED"
 
 
@@ -34,9 +27,7 @@ def pdctls_variables_are_left_alone(cluster: Cluster) -> Iterator[Finding]:
     given = [((*path, "env", name), name) for path, pool in pools(cluster) for name in pool.env]
     given += [(("secrets", name), name) for name in (*cluster.secrets,)]
     for path, name in given:
-        use = RESERVED.get(name) or next(
-            (u for p, u in RESERVED_PREFIXES.items() if name.startswith(p)), None
-        )
+        use = reserved(name)
         if name == SEED and path[0] == "secrets":
             use = "use `serving.lmcache.hash_seed`"
         if use is not None:
@@ -67,3 +58,70 @@ def caches_are_not_doubled(cluster: Cluster) -> Iterator[Finding]:
                 "ends in `/hub`; Hugging Face appends `hub` itself",
                 "name the folder above it",
             )
+
+
+def one_ucx_is_loaded(cluster: Cluster) -> Iterator[Finding]:
+    """The nixl wheel brings its own; a second one in the process hangs or crashes it."""
+    if not _moves_gpu_memory(cluster):
+        return
+    for path, pool in pools(cluster):
+        for name in LIBRARY_PATHS:
+            for folder in re.split("[: ]", pool.env.get(name, "")):
+                if re.search(OTHER_UCX, folder.lower()):
+                    yield Finding(
+                        "ENV004",
+                        (*path, "env", name),
+                        f"{shown(folder)} looks like another UCX than the one inside the nixl wheel",
+                        "remove it: two in one process hang or crash it",
+                    )
+
+
+def ucx_sees_gpu_memory(cluster: Cluster) -> Iterator[Finding]:
+    if not _moves_gpu_memory(cluster):
+        return
+    for path, pool in pools(cluster):
+        names = _transports(pool.env.get(UCX_TLS, ""))
+        if names and not names & {*UCX_CUDA, *UCX_EVERYTHING}:
+            yield Finding(
+                "ENV005",
+                (*path, "env", UCX_TLS),
+                f"{shown(pool.env[UCX_TLS])} names no CUDA transport, so UCX does not recognise GPU memory",
+                f"add `cuda_copy` and `cuda_ipc`, or remove `{UCX_TLS}`",
+            )
+
+
+def both_sides_have_a_network(cluster: Cluster) -> Iterator[Finding]:
+    serving = cluster.serving
+    if len(cluster.hosts) < 2 or serving.prefillers is None or serving.decoders is None:
+        return
+    said = [pool.env.get(UCX_TLS, "") for pool in (serving.prefillers, serving.decoders)]
+    ours, theirs = (_transports(text) for text in said)
+    if not ours or not theirs or {*ours, *theirs} & {*UCX_EVERYTHING}:
+        return
+    if not _families(ours) & _families(theirs):
+        yield Finding(
+            "ENV006",
+            ("serving", "decoders", "env", UCX_TLS),
+            f"{shown(said[1])} on decoders and {shown(said[0])} on prefillers share no network transport",
+            "name the same network transports on both sides, or remove both",
+        )
+
+
+def reserved(name: str) -> str | None:
+    """What to use in place of a variable of pdctl's own; None for others."""
+    by_prefix = (use for prefix, use in RESERVED_PREFIXES.items() if name.startswith(prefix))
+    return RESERVED.get(name) or next(by_prefix, None)
+
+
+def _moves_gpu_memory(cluster: Cluster) -> bool:
+    engine = cluster.engine
+    return engine.kind == "vllm" and engine.device == "cuda" and cluster.serving.mode == "disaggregated"
+
+
+def _transports(text: str) -> set[str]:
+    """An explicit list; empty when there is none, or when it only excludes some."""
+    return set() if text.startswith("^") else {name.split(":")[0] for name in text.split(",") if name}
+
+
+def _families(names: set[str]) -> set[str]:
+    return {family for name in names for family in UCX_NETWORK.get(name, ())}

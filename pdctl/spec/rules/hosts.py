@@ -62,6 +62,38 @@ def addresses_reach_other_hosts(cluster: Cluster) -> Iterator[Finding]:
             )
 
 
+def addresses_need_no_zone(cluster: Cluster) -> Iterator[Finding]:
+    """A link-local IPv6 address means something only together with an interface of the one who asks."""
+    for path, _, address in _addresses(cluster):
+        ip = _ip(address)
+        if ip is not None and ip.version == 6 and ip.is_link_local:
+            yield Finding(
+                "HOST007",
+                path,
+                f"`{address}` is link-local: it leads nowhere without an interface of the host that uses it",
+                "give it an address that is the same from everywhere",
+            )
+
+
+def peers_speak_one_ip_version(cluster: Cluster) -> Iterator[Finding]:
+    first: dict[int, str] = {}
+    for i, host in enumerate(cluster.hosts):
+        address = host.private_address or host.address or host.name
+        ip = _ip(address)
+        if ip is None or ip.is_loopback or ip.is_link_local or getattr(ip, "ipv4_mapped", None):
+            continue  # told by other rules
+        first.setdefault(ip.version, host.name)
+        if ip.version != next(iter(first)):
+            other = next(iter(first))
+            yield Finding(
+                "HOST008",
+                ("hosts", i, "private_address" if host.private_address else "address"),
+                f"`{address}` is IPv{ip.version}, and {first[other]} is reached by IPv{other}: each host must"
+                " have both",
+                "use addresses of one version between hosts",
+            )
+
+
 def only_one_host_is_local(cluster: Cluster) -> Iterator[Finding]:
     if len(cluster.hosts) < 2:
         return
@@ -91,16 +123,20 @@ def _addresses(cluster: Cluster) -> Iterator[tuple[Path, int, str]]:
 
 
 def _normal(address: str) -> str:
+    ip = _ip(address)
+    return address.lower().rstrip(".") if ip is None else str(ip)
+
+
+def _ip(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        return str(ipaddress.ip_address(address))
+        return ipaddress.ip_address(address)
     except ValueError:
-        return address.lower().rstrip(".")
+        return None
 
 
 def _is_loopback(address: str) -> bool:
-    try:
-        ip = ipaddress.ip_address(address)
-    except ValueError:
+    ip = _ip(address)
+    if ip is None:
         return address.lower() in LOOPBACK_NAMES
     mapped = getattr(ip, "ipv4_mapped", None)
     return (mapped or ip).is_loopback

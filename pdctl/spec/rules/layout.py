@@ -59,6 +59,16 @@ def labels_leave_a_host(cluster: Cluster) -> Iterator[Finding]:
             )
 
 
+def hosts_are_named_once(cluster: Cluster) -> Iterator[Finding]:
+    for path, pool in pools(cluster):
+        names = pool.hosts or []
+        for i, name in enumerate(names):
+            if name in names[:i]:
+                yield Finding(
+                    "PLACE005", (*path, "hosts", i), f"`{name}` is named twice", "name each host once"
+                )
+
+
 def placement_fits_count(cluster: Cluster) -> Iterator[Finding]:
     for path, pool in pools(cluster):
         if pool.placement is not None and len(pool.placement) != pool.count:

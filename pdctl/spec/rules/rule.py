@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Set
 from typing import NamedTuple
 
+from pdctl.knowledge.stacks import STACKS
+from pdctl.knowledge.versions import DEFAULT_PINS
 from pdctl.spec.finding import Finding, Path
 from pdctl.spec.model import Cluster
 from pdctl.spec.serving import Pool
@@ -25,6 +27,14 @@ def pools(cluster: Cluster) -> Iterator[tuple[Path, Pool]]:
         pool: Pool | None = getattr(cluster.serving, name)
         if pool is not None:
             yield ("serving", name), pool
+
+
+def pin(cluster: Cluster, name: str) -> str:
+    """The version of one part of the stack: single pin, then the named set, then the engine's default."""
+    base = STACKS.get(cluster.stack.base or "", {})
+    default = DEFAULT_PINS[(cluster.engine.kind, cluster.engine.device)]
+    own: str | None = getattr(cluster.stack, name)
+    return own or base.get(name) or default.get(name, "")
 
 
 def guess(word: str, known: Iterable[str]) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Container, Iterable, Iterator
 from pdctl.errors import SpecError
 from pdctl.spec.finding import Finding
 from pdctl.spec.model import Cluster
-from pdctl.spec.rules.rule import guess
 from pdctl.spec.rules.table import TABLE
 
 
@@ -47,7 +46,7 @@ def suppressions_are_allowed(cluster: Cluster) -> Iterator[Finding]:
     for i, entry in enumerate(cluster.suppress):
         path = ("suppress", i, "rule")
         if entry.rule not in TABLE:
-            yield Finding("SUPPRESS001", path, f"there is no rule `{entry.rule}`", guess(entry.rule, TABLE))
+            yield Finding("SUPPRESS001", path, f"there is no rule `{entry.rule}`", _other(entry.rule))
         elif not TABLE[entry.rule].suppressible:
             yield Finding(
                 "SUPPRESS002",
@@ -59,3 +58,10 @@ def suppressions_are_allowed(cluster: Cluster) -> Iterator[Finding]:
         elif entry.rule in seen:
             yield Finding("SUPPRESS004", path, f"`{entry.rule}` is suppressed twice", "keep one entry")
         seen.add(entry.rule)
+
+
+def _other(rule: str) -> str:
+    from difflib import get_close_matches  # needed only when something is wrong
+
+    close = get_close_matches(rule, TABLE, 1)
+    return f"did you mean `{close[0]}`?" if close else "docs/rules.md lists them all"

@@ -1,18 +1,20 @@
-"""Every rule by its id."""
+"""Every rule by its id: an id is never used again for something else."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import NamedTuple
+from pdctl.spec.rules.about import About, engines, places, syntax, transfer
 
-
-class Text(NamedTuple):
-    severity: str = "error"
-    suppressible: bool = False
-    title: str = "x"
-
-
-TABLE: dict[str, Text] = defaultdict(Text)
-for _id in ("USE003", "USE004", "ENV002", "PORT005", "SUPPRESS003"):
-    TABLE[_id] = Text("warning", True)
-TABLE["PORT006"] = Text("error", True)
+FAMILIES: dict[str, tuple[About, ...]] = {
+    "The file": (*syntax.SYNTAX, *syntax.TYPES),
+    "Secrets": syntax.SECRETS,
+    "Hosts": places.HOSTS,
+    "Roles and placement": (*places.ROLES, *places.GPUS),
+    "Ports": places.PORTS,
+    "What prefillers and decoders share": transfer.MATCHES,
+    "KV buffers": transfer.BUFFERS,
+    "Engines": (*engines.ENGINES, *engines.ARGUMENTS, *engines.VARIABLES),
+    "Versions": engines.PINS,
+    "Keys without effect": engines.EFFECTS,
+    "Suppressions": syntax.SUPPRESSIONS,
+}
+TABLE: dict[str, About] = {rule.id: rule for family in FAMILIES.values() for rule in family}
