@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pdctl.adopt.engine import Engine, read_engine
@@ -58,7 +58,7 @@ def read_deployment(hosts: Sequence[Seen], model: str | None = None) -> Deployme
     placed, more = _with_roles(hosts, chosen, front)
     notes += more
     kept, more = _one_mode(placed)
-    notes += more + list(_others(hosts, fronts, front))
+    notes += more + list(_others(hosts, fronts, front)) + list(_contained(kept))
     return Deployment(tuple(hosts), tuple(_ordered(hosts, kept)), front, tuple(notes))
 
 
@@ -162,6 +162,13 @@ def _others(hosts: Sequence[Seen], fronts: Sequence[Front], front: Front | None)
             found.append(Note(Kind.LEFT_OUT, HOSTS, f"{seen.name}/{unit}", text))
         found += [Note(Kind.GUESS, HOSTS, seen.name, note) for note in seen.answer.notes]
     return found
+
+
+def _contained(engines: Sequence[Engine]) -> Iterator[Note]:
+    for engine in engines:
+        if engine.process.container:
+            text = "runs in a container; pdctl installs and runs it on the host, where paths may be others"
+            yield Note(Kind.DIFFERENT, SERVING, engine.label, text)
 
 
 def _ordered(hosts: Sequence[Seen], engines: Sequence[Engine]) -> list[Engine]:

@@ -7,12 +7,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from pdctl.adopt.observed import Process, Seen
 from pdctl.adopt.words import Command, after_program, read_words
 from pdctl.knowledge.adoption import LMCACHE_PROXY_DEFAULTS, TOY_PROXY_LISTS, URL_FLAGS
 from pdctl.topology.model import Role
+
+URL = re.compile(r"https?://(?P<host>\[[^\]]+\]|[^/:@\s]+):(?P<port>\d{1,5})")
 
 
 @dataclass(frozen=True)
@@ -162,16 +163,11 @@ def _by_urls(seen: Seen, process: Process) -> Front | None:
 
 
 def _by_url(role: Role, url: str, row: dict[str, Any]) -> Member | None:
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
+    match = URL.match(url)
+    if match is None:
         return None
-    if parts.hostname is None or port is None:
-        return None
-    return Member(
-        role, parts.hostname, port, tuple(row.get("init_ports") or ()), tuple(row.get("alloc_ports") or ())
-    )
+    init, alloc = tuple(row.get("init_ports") or ()), tuple(row.get("alloc_ports") or ())
+    return Member(role, match["host"].strip("[]"), int(match["port"]), init, alloc)
 
 
 def _words_of(process: Process, names: Sequence[str]) -> list[str]:

@@ -15,6 +15,7 @@ from pdctl.adopt.words import Command, Value, after_program, read_words
 from pdctl.desired.engine import argv, environment
 from pdctl.knowledge.adoption import (
     HANDLED_FLAGS,
+    HOST_VARIABLES,
     LEFT_VARIABLES,
     NO_COUNTERPART,
     READ_VARIABLES,
@@ -121,14 +122,28 @@ def _variables(
             if HIDDEN in value:
                 text = "holds a secret, so it is not in the draft"
                 notes.append(Note(Kind.SECRET, section_of(role), engine.label, text, name))
-            elif name in LEFT_VARIABLES:
-                text = LEFT_VARIABLES[name]
-                notes.append(Note(Kind.LEFT_OUT, section_of(role), engine.label, text, f"{name}={value}"))
-            else:
+            elif name not in LEFT_VARIABLES:
                 kept[name] = value
         rest.append(kept)
+        notes += _left(role, engine, ours)
     common, more = _common(role, pairs, rest, str)
     return {name: str(value) for name, value in common.items()}, notes + more
+
+
+def _left(role: Role, engine: Engine, ours: Mapping[str, str]) -> Iterator[Note]:
+    """Variables that stay behind, one note for each reason; and those whose values were not read."""
+    for reason in dict.fromkeys(LEFT_VARIABLES.values()):
+        names = [
+            f"{name}={value}"
+            for name, value in engine.process.environment.items()
+            if LEFT_VARIABLES.get(name) == reason and ours.get(name) != value
+        ]
+        if names:
+            yield Note(Kind.LEFT_OUT, section_of(role), engine.label, reason, "; ".join(names))
+    unread = [n for n in engine.process.rest if n not in HOST_VARIABLES and not n.startswith("LC_")]
+    if unread and engine.process.unit:
+        text = "its service has variables whose values were not read; add those that count to `env`"
+        yield Note(Kind.LEFT_OUT, section_of(role), engine.label, text, ", ".join(unread))
 
 
 def _common(
@@ -158,7 +173,13 @@ def _text(value: Any) -> str:
 def _added(role: Role, pairs: Sequence[tuple[Engine, Instance]], topology: Topology) -> list[Note]:
     """Flags that pdctl gives and the running engines do not have."""
     added = dict.fromkeys(name for pair in pairs for name in _missing(*pair, topology))
-    return [Note(Kind.DIFFERENT, section_of(role), role.value, "pdctl also gives it", name) for name in added]
+    text = f"pdctl starts a {role.value} with these words too"
+    notes = [Note(Kind.DIFFERENT, section_of(role), role.value, text, "; ".join(added))] if added else []
+    for engine, instance in pairs:
+        if (now := engine.command.text("host", "0.0.0.0")) != instance.address:
+            text = f"listens on {now} now, and on {instance.address} with pdctl"
+            notes.append(Note(Kind.DIFFERENT, section_of(role), engine.label, text))
+    return notes
 
 
 def _missing(engine: Engine, instance: Instance, topology: Topology) -> Iterator[str]:
@@ -169,6 +190,3 @@ def _missing(engine: Engine, instance: Instance, topology: Topology) -> Iterator
         if name == "max-model-len" or (name == "kv-transfer-config" and not engine.transfer):
             continue
         yield " ".join(_spelled(name, value))
-    listens = engine.command.text("host", "0.0.0.0")
-    if listens != instance.address:
-        yield f"--host {instance.address} (now {listens})"

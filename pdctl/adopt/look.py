@@ -1,11 +1,11 @@
-"""Reach of hosts -> Seen: one read-only look at each, all at once."""
+"""Reach of hosts -> what each says: one read-only look at each, all at once."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 
-from pdctl.adopt.observed import Seen, read_answer
+from pdctl.adopt.observed import Answer, read_answer
 from pdctl.errors import ErrorGroup, HostError, PdctlError
 from pdctl.hosts.complaints import complaint
 from pdctl.hosts.gateways import Gateways
@@ -31,19 +31,19 @@ TOKENS = rf"(?:{REAL_TOKEN})|(?<![\w/.-])(?:{LIKE_A_TOKEN})(?![\w/-])"
 REQUEST = {"names": NAMES, "tokens": TOKENS}
 
 
-def look(reaches: Mapping[str, Reach], ssh: Mapping[str, Mapping[str, object]]) -> list[Seen]:
-    """All hosts, in the order given; `ssh` is what the draft will say of each. Raises ErrorGroup."""
-    answers: dict[str, Seen] = {}
+def look(reaches: Mapping[str, Reach]) -> dict[str, Answer]:
+    """What each host says, in the order given. Raises ErrorGroup if any does not answer."""
+    answers: dict[str, Answer] = {}
     failures: dict[str, PdctlError] = {}
     with Gateways() as gateways:
-        for name, outcome in on_each(reaches, lambda at: _look(at, ssh[at.name], gateways)):
+        for name, outcome in on_each(reaches, lambda at: _look(at, gateways)):
             if isinstance(outcome, PdctlError):
                 failures[name] = outcome
             else:
                 answers[name] = outcome
     if failures:  # a draft of half a deployment would be a wrong one
         raise ErrorGroup("some hosts could not be looked at", [failures[n] for n in reaches if n in failures])
-    return [answers[name] for name in reaches]
+    return {name: answers[name] for name in reaches}
 
 
 def look_program() -> str:
@@ -51,7 +51,7 @@ def look_program() -> str:
     return program(MODULES, ("pdctl_adopt", "look"), REQUEST)
 
 
-def _look(at: Reach, ssh: Mapping[str, object], gateways: Gateways) -> Seen:
+def _look(at: Reach, gateways: Gateways) -> Answer:
     with open_session(at, gateways) as session:
         result = session.run(look_program().encode(), timeout=TIMEOUT_S)
     if known := complaint(at, session.user, result):
@@ -61,4 +61,4 @@ def _look(at: Reach, ssh: Mapping[str, object], gateways: Gateways) -> Seen:
     except (HostError, json.JSONDecodeError):
         said = result.last_words or "nothing"
         raise HostError(f"looking at it failed (exit status {result.rc}): {said}", where=at.name) from None
-    return Seen(at.name, at.address, read_answer(at.name, data), ssh)
+    return read_answer(at.name, data)

@@ -53,7 +53,7 @@ def host_values(deployment: Deployment) -> tuple[list[dict[str, Any]], list[Note
         system, more = _system(deployment, seen)
         notes += more
         row |= ({"os": system} if system else {}) | _interface(deployment, seen) | _gpus(deployment, seen)
-        rows.append(row)
+        rows.append(row | dict(seen.given))
     return rows, notes
 
 

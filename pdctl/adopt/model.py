@@ -53,7 +53,9 @@ def _identity(deployment: Deployment, word: str) -> tuple[dict[str, Any], list[N
     if served in MODELS or ("/" in served and re.fullmatch(MODEL_ID, served)):
         return {"id": served, "path": word}, []
     last = word.rstrip("/").rpartition("/")[2]
-    known = next((name for name in MODELS if name.rpartition("/")[2].lower() == last.lower()), None)
+    kv = _shape(_config(deployment, word))
+    alike = (name for name in MODELS if name.rpartition("/")[2].lower() == last.lower())
+    known = next((name for name in alike if kv is None or kv == _known_shape(name)), None)
     found = known or (last if re.fullmatch(MODEL_ID, last) else "model")
     text = "the id is taken from the folder's name; it sizes the KV buffers if pdctl knows the model"
     return {"id": found, "path": word}, [Note(Kind.GUESS, MODEL, "model", text, word)]
@@ -76,14 +78,10 @@ def _kv(model: str, config: dict[str, Any], engine: Engine) -> dict[str, Any]:
     """`kv` of a model that pdctl does not know, from its config.json."""
     if model in MODELS or engine.connector != "lmcache":
         return {}
-    layers = _first_number(config, "num_hidden_layers", "n_layer")
-    heads = _first_number(config, "num_attention_heads", "n_head")
-    hidden = _first_number(config, "hidden_size", "n_embd")
-    head_dim = _first_number(config, "head_dim") or (hidden // heads if hidden and heads else None)
-    kv_heads = _first_number(config, "num_key_value_heads") or heads
-    if layers is None or kv_heads is None or head_dim is None:
+    shape = _shape(config)
+    if shape is None:
         return {}
-    kv: dict[str, Any] = {"layers": layers, "kv_heads": kv_heads, "head_dim": head_dim}
+    kv: dict[str, Any] = dict(zip(("layers", "kv_heads", "head_dim"), shape, strict=True))
     if rank := _first_number(config, "kv_lora_rank"):  # DeepSeek: one latent vector and the rotary part
         kv |= {
             "kv_heads": 1,
@@ -94,6 +92,20 @@ def _kv(model: str, config: dict[str, Any], engine: Engine) -> dict[str, Any]:
     weights = engine.command.text("dtype", str(config.get("torch_dtype") or config.get("dtype") or ""))
     size = KV_BYTES.get(weights if dtype == "auto" else dtype, 2)
     return {"kv": kv | ({"bytes_per_value": size} if size != 2 else {})}
+
+
+def _shape(config: dict[str, Any]) -> tuple[int, int, int] | None:
+    """Layers, KV heads and head size, as config.json of the common families names them."""
+    layers = _first_number(config, "num_hidden_layers", "n_layer")
+    heads = _first_number(config, "num_attention_heads", "n_head")
+    hidden = _first_number(config, "hidden_size", "n_embd")
+    head_dim = _first_number(config, "head_dim") or (hidden // heads if hidden and heads else None)
+    kv_heads = _first_number(config, "num_key_value_heads") or heads
+    return (layers, kv_heads, head_dim) if layers and kv_heads and head_dim else None
+
+
+def _known_shape(model: str) -> tuple[int, int, int]:
+    return MODELS[model].layers, MODELS[model].kv_heads, MODELS[model].head_dim
 
 
 def _first_number(config: dict[str, Any], *names: str) -> int | None:

@@ -70,12 +70,16 @@ class Answer:
 
 @dataclass(frozen=True)
 class Seen:
-    """One host: its name in the spec, its address as reached, what ssh was told, and its answer."""
+    """One host: its name in the spec, its address as reached, and its answer.
+
+    `ssh` is what the spec is to say of reaching it, `given` what an earlier spec says of the host itself.
+    """
 
     name: str
     address: str
     answer: Answer
     ssh: Mapping[str, Any] = field(default_factory=dict)
+    given: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_answer(host: str, data: Any) -> Answer:

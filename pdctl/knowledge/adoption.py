@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-# vLLM: `vllm serve --help=all` of 0.11.0 and 0.32.0 (arg_utils.py, cli_args.py) --------------------------------
+# vLLM: `vllm serve --help=all` of 0.11.0 and 0.32.0 (arg_utils.py, cli_args.py) --------
 SHORT_FLAGS: Mapping[str, str] = {
     "-tp": "tensor-parallel-size",
     "-pp": "pipeline-parallel-size",
@@ -80,7 +80,7 @@ NO_COUNTERPART: Mapping[str, str] = {
 # A flag that hands over a secret -> the variable that does the same and is kept out of the file.
 SECRET_FLAGS: Mapping[str, str] = {"api-key": "VLLM_API_KEY", "hf-token": "HF_TOKEN"}
 
-# LMCache ------------------------------------------------------------------------------------------------------
+# LMCache --------
 # Names of PD keys before 0.3.5 or so, still in its own examples; 0.3.10 to 0.5.6 warn and ignore them
 # (v1/config.py).
 OLD_LMCACHE_KEYS: Mapping[str, str] = {
@@ -107,8 +107,8 @@ OWN_LMCACHE_KEYS = frozenset(
     )
 )
 
-# Variables ----------------------------------------------------------------------------------------------------
-# Of caches and folders that each instance of pdctl's has for itself, and of an installation that stays behind.
+# Variables --------
+# Of caches that each instance of pdctl's has for itself, and of an installation that stays behind.
 LEFT_VARIABLES: Mapping[str, str] = {
     "XDG_CACHE_HOME": "each instance has a cache of its own",
     "VLLM_CACHE_ROOT": "each instance has a cache of its own",
@@ -131,13 +131,46 @@ READ_VARIABLES = frozenset(
         *("VLLM_HOST_IP", "VLLM_PORT", "PDCTL_SIMULATOR", "PDCTL_REVISION", "PDCTL_CPU_CONNECTOR"),
     )
 )
+# Given by systemd, by a shell or by the host to any process: systemd.exec(5), dash(1), bash(1).
+HOST_VARIABLES = frozenset(
+    (
+        *(
+            "PATH",
+            "LANG",
+            "LANGUAGE",
+            "USER",
+            "LOGNAME",
+            "HOME",
+            "SHELL",
+            "PWD",
+            "OLDPWD",
+            "SHLVL",
+            "_",
+            "TERM",
+        ),
+        *(
+            "TZ",
+            "HOSTNAME",
+            "INVOCATION_ID",
+            "JOURNAL_STREAM",
+            "SYSTEMD_EXEC_PID",
+            "NOTIFY_SOCKET",
+            "MAINPID",
+        ),
+        *("MANAGERPID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "WATCHDOG_PID", "WATCHDOG_USEC"),
+        *("RUNTIME_DIRECTORY", "STATE_DIRECTORY", "CACHE_DIRECTORY", "LOGS_DIRECTORY", "DEBIAN_FRONTEND"),
+        *("CONFIGURATION_DIRECTORY", "CREDENTIALS_DIRECTORY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"),
+        *("MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE", "LESSOPEN", "LESSCLOSE", "CONDA_PREFIX", "PS1"),
+        *("SUDO_USER", "SUDO_UID", "SUDO_GID", "SUDO_COMMAND", "MAIL", "CUDA_MODULE_LOADING"),
+    )
+)
 # Secrets that an engine reads, wherever they come from; others count only if a service was given them.
 ENGINE_SECRETS = frozenset(("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "VLLM_API_KEY"))
 # NIXL side channel without VLLM_NIXL_SIDE_CHANNEL_PORT: vLLM 0.11.0 envs.py, and later ones.
 SIDE_CHANNEL_DEFAULT_OLD = 5557
 SIDE_CHANNEL_DEFAULT = 5600
 
-# Names that nvidia-smi prints -> the table of known GPUs (knowledge/gpus.py). ------------------------------------
+# Names that nvidia-smi prints -> the table of known GPUs (knowledge/gpus.py). --------
 NVIDIA_NAMES: Mapping[str, str] = {
     "NVIDIA H100 80GB HBM3": "H100-SXM-80GB",
     "NVIDIA H200": "H200-SXM-141GB",
@@ -147,7 +180,7 @@ NVIDIA_NAMES: Mapping[str, str] = {
     "NVIDIA L40S": "L40S",
 }
 
-# Proxies: the flags that name the two sides, by spelling ---------------------------------------------------------
+# Proxies: the flags that name the two sides, by spelling --------
 # LMCache examples/disagg_prefill/disagg_proxy_server.py (0.3.10 and 0.5.6).
 LMCACHE_PROXY_DEFAULTS: Mapping[str, str] = {
     "host": "localhost",
