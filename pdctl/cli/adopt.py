@@ -44,7 +44,7 @@ def adopt(
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
     json: Json = False,
 ) -> None:
-    """Read a running hand-made deployment into a draft cluster.yaml; changes nothing on the hosts."""
+    """Read a running hand-made deployment into a draft cluster.yaml."""
     from pdctl.adopt.save import refuse_existing, save
     from pdctl.adopt.write import draft_text
     from pdctl.errors import SpecError
