@@ -127,7 +127,7 @@ def _take(sessions: Sessions, wanted: Wanted, host: str, owner: LockOwner, say: 
         asked["generation"] = wanted.begins[host]
     said = turn(sessions, wanted.cluster, host, "take", **asked)
     if said.held and (stale := why_stale(said.held)):
-        say(f"{host}: the lock of {said.held.by} ({age(said.held.age_s)} old) is taken over: {stale}")
+        say(f"{host}: the lock of {said.held.by} ({age(said.held.age_s)} old) is stale, taken over: {stale}")
         said = turn(sessions, wanted.cluster, host, "take", replaces=said.held.token, **asked)
     if said.held:
         raise held_by(host, said.held, wanted.cluster)
