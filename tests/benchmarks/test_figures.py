@@ -129,7 +129,7 @@ def test_a_run_that_carries_out_a_change_must_change_something_on_every_host() -
     ],
 )
 def test_pyinfra_counts_what_changed_and_what_failed(totals: str, idle: bool, busy: bool) -> None:
-    text = f"--> Results:\n    Operation   Hosts   Success   Error   No Change\n    Grand total   {totals}   \n"
+    text = f"    Operation   Hosts   Success   Error   No Change\n    Grand total   {totals}   \n"
     assert (peer_problem(text, changes=False) is None) is idle
     assert (peer_problem(text, changes=True) is None) is busy
 
