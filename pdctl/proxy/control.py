@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from typing import Any
 
 from aiohttp import web
@@ -14,10 +14,10 @@ from .gateway import Gateway
 from .member import Member
 from .reload import ReloadError
 
-log = logging.getLogger("pdctl.proxy")
-
 FORMAT = "pdctl-control/1"
-Look = Callable[[Collection[Member]], Awaitable[None]]
+# How long an undrain waits to know how the instances are: nobody's client waits longer than 5 s for it.
+LOOK_S = 3.0
+Look = Callable[[Collection[Member]], Coroutine[Any, Any, None]]
 
 
 class Control:
@@ -49,7 +49,8 @@ class Control:
         before a prefiller is sent to one of them."""
         members = self._named(await names_in(request, "instances"))
         orders = {member: member.orders for member in members}
-        await self._look(members)
+        look = self._gateway.in_background(self._look(members))
+        await asyncio.wait({look}, timeout=LOOK_S)
         # Whoever was drained again meanwhile, stays so.
         self._fleet.undrain([member for member in members if member.orders == orders[member]])
         return await self.state(request)

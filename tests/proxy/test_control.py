@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from pdctl.proxy.config import load
 from pdctl.proxy.service import BindError, Service
@@ -267,3 +268,24 @@ async def test_a_side_without_a_partner_gets_nothing(connector: str) -> None:
         assert served_by(replies, "decoder") == {"decoder-0"}
         await drain(c, "decoder-0")
         assert (await c.complete([1], max_tokens=1)).status == 429
+
+
+async def test_an_instance_that_does_not_answer_delays_its_undrain_for_a_moment_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pdctl.proxy.control.LOOK_S", 0.05)
+    async with cluster(1, 1, health={"interval_s": 60}) as c:
+        await drain(c, "decoder-0")
+        gate = asyncio.Event()
+        answer = c.decoders[0]._get
+
+        async def hanging(request: web.Request) -> web.StreamResponse:
+            await gate.wait()
+            return await answer(request)
+
+        c.decoders[0]._get = hanging  # type: ignore[method-assign]
+        await c.decoders[0].stop()
+        await c.decoders[0].start()
+        await undrain(c, "decoder-0")
+        assert c.gateway.background and not (await c.member("decoder-0"))["drained"]
+        gate.set()

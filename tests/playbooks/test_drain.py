@@ -1,0 +1,169 @@
+"""The drain module against a real proxy with real requests in it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils import pdctl_drain
+from ansible.module_utils.pdctl_control import ControlError, ask_proxy, proxy_state
+from ansible.module_utils.pdctl_difference import Problem
+from ansible.module_utils.pdctl_drain import drain
+
+from tests.playbooks.front import Front, front, until
+
+
+def asked(proxy: Front, **more: Any) -> dict[str, Any]:
+    return {"cluster": "chat", "control": proxy.control, "lease_s": 0.1, "timeout_s": 5, **more}
+
+
+def done(request: dict[str, Any], dry: bool = False) -> list[str]:
+    did: list[str] = []
+    assert drain(request, dry, did) is (bool(did) and not did[0].startswith("nothing"))
+    return did
+
+
+def test_it_undrains_then_drains_and_says_so_once(tmp_path: Path) -> None:
+    with front(tmp_path) as proxy:
+        assert done(asked(proxy, drain=["server-0"])) == ["drain server-0"]
+        request = asked(proxy, undrain=["server-0"], drain=["server-1"])
+        assert done(request) == ["undrain server-0", "drain server-1"]
+        assert proxy.drained() == ["server-1"]
+        assert done(asked(proxy, undrain=["server-1", "server-0"])) == ["undrain server-1"]
+        assert done(asked(proxy, undrain=["server-1", "server-0"])) == []
+
+
+def test_it_waits_until_what_is_in_flight_has_finished_and_the_lease_is_over(tmp_path: Path) -> None:
+    with front(tmp_path, 1) as proxy:
+        proxy.engines["server-0"].gate.clear()
+        proxy.ask()
+        until(lambda: proxy.members()["server-0"]["in_flight"] == 1)
+        ended: list[float] = []
+
+        def work() -> None:
+            done(asked(proxy, drain=["server-0"], lease_s=0.4))
+            ended.append(time.monotonic())
+
+        waiting = threading.Thread(target=work)
+        waiting.start()
+        until(lambda: proxy.drained() == ["server-0"])
+        time.sleep(0.2)  # it must still wait then, so there is nothing to poll for
+        assert not ended
+        opened = time.monotonic()
+        proxy.engines["server-0"].gate.set()
+        waiting.join()
+        assert ended[0] - opened >= 0.4
+
+
+def test_what_does_not_finish_in_time_serves_again_and_is_named(tmp_path: Path) -> None:
+    with front(tmp_path, 3) as proxy:
+        ask_proxy(proxy.control, "POST", "/drain", {"instances": ["server-2"]})
+        for engine in proxy.engines.values():
+            engine.gate.clear()
+        for _ in range(3):
+            proxy.ask()
+        until(lambda: sum(member["in_flight"] for member in proxy.members().values()) == 3)
+        busy = [name for name, member in proxy.members().items() if member["in_flight"] == 1]
+        with pytest.raises(Problem) as error:
+            done(asked(proxy, drain=[*busy, "server-2"], timeout_s=0.2))
+        words = f"{busy[0]} still has 1 request after 0.2 s; nothing was restarted. let these requests end"
+        assert str(error.value).startswith(words) and "pdctl apply" in str(error.value)
+        assert proxy.drained() == ["server-2"], "only what this call drained is undrained"
+
+
+def test_check_mode_tells_and_does_nothing(tmp_path: Path) -> None:
+    with front(tmp_path) as proxy:
+        request = asked(proxy, drain=["server-0"], sides=["server-1"], reload=True)
+        assert done(request, dry=True) == [
+            "have the proxy read its list of instances again",
+            "keep server-1 apart from the others",
+            "drain server-0",
+        ]
+        assert not proxy.drained() and not proxy_state(proxy.control)["sides"]
+
+
+def test_sides_are_set_before_anything_else_and_ended(tmp_path: Path) -> None:
+    with front(tmp_path) as proxy:
+        request = asked(proxy, sides=["server-0"], undrain=["server-0"])
+        assert done(request) == ["keep server-0 apart from the others"]
+        assert proxy_state(proxy.control)["sides"] == ["server-0"]
+        assert done(asked(proxy)) == []
+        assert proxy_state(proxy.control)["sides"] == ["server-0"], "null leaves them"
+        assert done(asked(proxy, sides=[])) == ["pair all instances again"]
+
+
+def test_without_a_proxy_there_is_nothing_to_drain(tmp_path: Path) -> None:
+    request = {"control": str(tmp_path / "none.sock"), "drain": ["server-0"], "lease_s": 1, "timeout_s": 1}
+    did: list[str] = []
+    assert drain(request, False, did) is False
+    assert did == [f"nothing to drain: no proxy listens on {tmp_path}/none.sock: No such file or directory"]
+
+
+def test_a_socket_that_a_killed_proxy_left_is_no_proxy(tmp_path: Path) -> None:
+    with front(tmp_path) as proxy:
+        proxy.kill()
+        assert Path(proxy.control).exists()
+        assert done(asked(proxy, drain=["server-0"]))[0].startswith("nothing to drain")
+        proxy.start()
+
+
+def test_instances_that_the_proxy_does_not_have_are_left_out(tmp_path: Path) -> None:
+    with front(tmp_path) as proxy:
+        request = asked(proxy, drain=["server-0", "server-7"], undrain=["server-8"], sides=["server-9"])
+        assert done(request) == ["drain server-0"]
+
+
+def test_a_list_read_again_brings_instances_that_can_be_drained(tmp_path: Path) -> None:
+    with front(tmp_path, 3) as proxy:
+        proxy.write(["server-0", "server-1"])
+        assert done(asked(proxy, reload=True))[0] == "have the proxy read its list of instances again"
+        assert list(proxy.members()) == ["server-0", "server-1"]
+        proxy.write(["server-0", "server-2"])
+        assert done(asked(proxy, reload=True, drain=["server-2", "server-1"]))[1:] == ["drain server-2"]
+        assert proxy.members()["server-2"]["up"]
+
+
+def test_a_list_that_needs_a_restart_is_left_for_it_and_a_bad_one_is_a_problem(tmp_path: Path) -> None:
+    with front(tmp_path) as proxy:
+        proxy.write(["server-0"], model="other")
+        did = done(asked(proxy, reload=True, drain=["server-1"]))
+        assert "a change of model needs a restart" in did[0] and did[1] == "drain server-1"
+        proxy.write([])
+        with pytest.raises(Problem, match="needs at least one"):
+            done(asked(proxy, reload=True))
+
+
+def test_a_proxy_that_was_restarted_meanwhile_is_told_again(tmp_path: Path) -> None:
+    with front(tmp_path) as proxy:
+        waiting = threading.Thread(
+            target=lambda: done(asked(proxy, drain=["server-0"], sides=["server-0"], lease_s=0.8))
+        )
+        waiting.start()
+        until(lambda: proxy.drained() == ["server-0"])
+        proxy.kill()
+        proxy.start()
+        until(lambda: proxy.drained() == ["server-0"])
+        assert proxy_state(proxy.control)["sides"] == ["server-0"]
+        waiting.join()
+
+
+def test_nothing_more_is_drained_when_the_proxy_cannot_reach_those_that_are_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pdctl_drain, "PATIENCE_S", 0.3)
+    with front(tmp_path) as proxy:
+        done(asked(proxy, drain=["server-0"]))
+        proxy.engines["server-0"].shutdown()
+        proxy.engines["server-0"].server_close()
+        with pytest.raises(Problem, match=r"has not reached server-0 for 0\.3 s; nothing more was drained"):
+            done(asked(proxy, undrain=["server-0"], drain=["server-1"]))
+        assert proxy.drained() == []
+
+
+def test_what_the_proxy_refuses_is_passed_on(tmp_path: Path) -> None:
+    with front(tmp_path) as proxy, pytest.raises(ControlError) as error:
+        ask_proxy(proxy.control, "POST", "/drain", {"instances": ["server-7"]})
+    assert error.value.status == 404 and "no instance named server-7" in str(error.value)

@@ -1,0 +1,96 @@
+"""What a running proxy loads, drains and keeps apart: seen, compared, and put right without a restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils.pdctl_control import ask_proxy, proxy_state
+from ansible.module_utils.pdctl_difference import Problem, difference
+from ansible.module_utils.pdctl_observe_units import observe_control
+from ansible.module_utils.pdctl_reload import take_up
+from ansible.module_utils.pdctl_units import needs_restart, unit_headline
+
+from pdctl.state.digest import content_digest
+from tests.playbooks.front import Front, front
+
+NAME = "pdctl-chat-proxy.service"
+
+
+def wanted(proxy: Front, **more: Any) -> dict[str, Any]:
+    return {
+        "kind": "unit",
+        "name": NAME,
+        "enabled": True,
+        "active": "active",
+        "revision": "r1",
+        "deviations": [],
+        "loaded": content_digest(proxy.file.read_bytes()),
+        "drained": [],
+        "sides": [],
+        "control": proxy.control,
+        **more,
+    }
+
+
+def seen(proxy: Front, want: dict[str, Any]) -> dict[str, Any]:
+    return {**want, **observe_control(proxy.control), "invocation": "i1"}
+
+
+def test_a_proxy_as_wanted_shows_no_difference(tmp_path: Path) -> None:
+    with front(tmp_path) as proxy:
+        want = wanted(proxy)
+        assert not difference(want, seen(proxy, want))
+
+
+def test_another_list_is_taken_up_and_what_is_drained_or_apart_comes_back(tmp_path: Path) -> None:
+    with front(tmp_path, 3) as proxy:
+        ask_proxy(proxy.control, "POST", "/drain", {"instances": ["server-1", "server-2"]})
+        ask_proxy(proxy.control, "POST", "/sides", {"new": ["server-0"]})
+        proxy.write(["server-0", "server-1"])
+        want = wanted(proxy)
+        have = seen(proxy, want)
+        assert difference(want, have) == [
+            "works with another list of instances",
+            "server-1 is drained; server-2 is drained",
+            "server-0 is kept apart",
+        ]
+        assert not needs_restart(want, have)
+        assert unit_headline(want, have) == (
+            f"reload {NAME}: takes up the new list of instances without a restart; "
+            "undrain server-1, server-2; pair all instances again"
+        )
+        assert take_up(want)
+        assert not difference(want, seen(proxy, want))
+        assert list(proxy.members()) == ["server-0", "server-1"] and not proxy_state(proxy.control)["sides"]
+
+
+def test_what_shall_stay_drained_stays(tmp_path: Path) -> None:
+    with front(tmp_path) as proxy:
+        ask_proxy(proxy.control, "POST", "/drain", {"instances": ["server-0", "server-1"]})
+        want = wanted(proxy, drained=["server-1"])
+        assert unit_headline(want, seen(proxy, want)) == "undrain server-0"
+        assert take_up(want) and proxy.drained() == ["server-1"]
+
+
+def test_a_file_that_needs_a_restart_asks_for_one_and_a_bad_one_is_a_problem(tmp_path: Path) -> None:
+    with front(tmp_path) as proxy:
+        proxy.write(["server-0"], model="other")
+        assert not take_up(wanted(proxy))
+        proxy.file.write_text("{")
+        with pytest.raises(Problem, match=f"{NAME}: .*not JSON"):
+            take_up(wanted(proxy))
+
+
+def test_a_proxy_that_nobody_can_reach_is_restarted(tmp_path: Path) -> None:
+    with front(tmp_path) as proxy:
+        want = wanted(proxy)
+        Path(proxy.control).unlink()
+        have = seen(proxy, want)
+        assert needs_restart(want, have)
+        assert unit_headline(want, have) == f"restart {NAME}: its control socket does not answer"
+
+
+def test_a_unit_without_a_control_socket_is_asked_nothing() -> None:
+    assert observe_control("") == {"loaded": "", "drained": [], "sides": []}
