@@ -32,8 +32,8 @@ class Front:
     host: str
     process: Process
     kind: str
-    address: str  # that it listens on
     port: int
+    told: tuple[str, ...] = ()  # addresses of its own that it binds
     notification: int | None = None
     metrics: int | None = None
     members: tuple[Member, ...] = ()
@@ -76,8 +76,8 @@ def _ours(seen: Seen, process: Process, command: Command) -> Front | None:
         seen.name,
         process,
         "pdctl's own",
-        config["listen"]["host"],
         config["listen"]["port"],
+        told=tuple(config[key]["host"] for key in ("listen", "metrics", "notification") if config.get(key)),
         notification=(config.get("notification") or {}).get("port"),
         metrics=(config.get("metrics") or {}).get("port"),
         members=tuple(member for member in members if member),
@@ -104,8 +104,8 @@ def _lmcache(seen: Seen, process: Process, command: Command) -> Front:
         seen.name,
         process,
         "LMCache's sample proxy",
-        asked("host")[0],
         (numbers("port") or (0,))[0],
+        told=(asked("host")[0], asked("proxy-host")[0]),
         notification=(numbers("proxy-port") or (None,))[0],
         members=tuple(members),
     )
@@ -136,8 +136,8 @@ def _toy(seen: Seen, process: Process, command: Command) -> Front:
         seen.name,
         process,
         "vLLM's toy proxy",
-        command.text("host", "localhost"),
         command.number("port") or 8000,
+        told=(command.text("host", "localhost"),),
         members=tuple(members),
     )
 
@@ -156,8 +156,8 @@ def _by_urls(seen: Seen, process: Process) -> Front | None:
         seen.name,
         process,
         re.sub(r".*/", "", name),
-        command.text("host", "127.0.0.1"),
         command.number("port") or 8000,
+        told=(command.text("host", "127.0.0.1"),),
         members=tuple(members),
     )
 

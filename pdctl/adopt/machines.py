@@ -84,6 +84,7 @@ def _from_peers(deployment: Deployment, seen: Seen) -> Iterator[str]:
     if front is None:
         return
     addresses = [member.host for member in front.members]
+    addresses += front.told if front.host == seen.name else ()
     addresses += [
         str(e.lmcache.get("pd_proxy_host") or "") for e in deployment.engines if front.host == seen.name
     ]

@@ -75,7 +75,7 @@ def after_program(argv: Sequence[str]) -> list[str]:
         word = words.pop(0)
         if word in ("-W", "-X"):
             words[:1] = []
-        elif re.fullmatch(r"-[a-zA-Z]*m", word):
+        elif re.fullmatch(r"-[bBdEiIOPqsSuvx]*m", word):
             return words[1:]
         elif word.startswith("-m") or not word.startswith("-"):
             return words
@@ -85,7 +85,8 @@ def after_program(argv: Sequence[str]) -> list[str]:
 def canonical(flag: str) -> str:
     """`tensor-parallel-size` for `--tensor_parallel_size`, `-tp`, `--tensor-par`; keys after a dot stay."""
     if not flag.startswith("--"):
-        return SHORT_FLAGS.get(flag, flag.lstrip("-"))
+        head, dot, inner = flag.partition(".")
+        return SHORT_FLAGS.get(head, head.lstrip("-")) + dot + inner
     head, dot, inner = flag[2:].partition(".")
     head = head.replace("_", "-")
     if len(head) > 4 and head not in LONG_FLAGS:

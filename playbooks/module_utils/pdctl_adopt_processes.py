@@ -87,7 +87,7 @@ def program(argv: list[str]) -> str:
             next(words, "")
         elif word.startswith("-m") and not word.startswith("--"):
             return word[2:] or next(words, "")
-        elif re.match(r"-[a-zA-Z]*m$", word):  # -um vllm.x
+        elif re.match(r"-[bBdEiIOPqsSuvx]*m$", word):  # -um vllm.x
             return next(words, "")
         elif word.startswith("-c"):
             return ""
