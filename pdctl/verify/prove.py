@@ -34,10 +34,8 @@ def prove(
     asked directly: without a transfer it computes the whole prompt itself. Raises UnhealthyError when
     something does not answer, UnreachableError when a host does not.
     """
-    with Doors(topology, folder) as doors, _reference(topology, doors, folder, against) as (name, reference):
-        with laps("open ways"):
-            doors.open([topology.proxy.host, *(i.host for i in topology.instances)])
-            door = front(topology, doors)
+    with _doors(topology, folder) as doors, _reference(topology, doors, folder, against) as (name, reference):
+        door = front(topology, doors)
         with laps("wait until ready"):
             wait_ready(door)
         with laps("ask engines"):
@@ -61,6 +59,15 @@ def prove(
     simulated = any("simulated" in version for version in versions.values())
     may_simulate = topology.spec.engine.kind == "simulator"
     return Proof(topology.spec.serving.mode, exchanges, transfer, name, versions, simulated, may_simulate)
+
+
+@contextmanager
+def _doors(topology: Topology, folder: Path) -> Iterator[Doors]:
+    """Opened all at once: whoever asks for them later would do it one after another."""
+    with Doors(topology, folder) as doors:
+        with laps("open ways"):
+            doors.open([topology.proxy.host, *(i.host for i in topology.instances)])
+        yield doors
 
 
 @contextmanager
