@@ -11,6 +11,7 @@ from pdctl.adopt.engine import Engine
 from pdctl.adopt.note import Kind, Note
 from pdctl.adopt.observed import HIDDEN
 from pdctl.adopt.serving import section_of
+from pdctl.adopt.settings import settings_notes
 from pdctl.adopt.words import Command, Value, after_program, read_words
 from pdctl.desired.engine import argv, environment
 from pdctl.knowledge.adoption import (
@@ -179,6 +180,7 @@ def _added(role: Role, pairs: Sequence[tuple[Engine, Instance]], topology: Topol
         if (now := engine.command.text("host", "0.0.0.0")) != instance.address:
             text = f"listens on {now} now, and on {instance.address} with pdctl"
             notes.append(Note(Kind.DIFFERENT, section_of(role), engine.label, text))
+        notes += settings_notes(engine, instance, topology)
     return notes
 
 

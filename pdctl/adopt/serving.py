@@ -18,6 +18,7 @@ from pdctl.topology.ports import DECODER_OFFSET, ENGINE_BLOCK
 METRICS = 9101
 NOTIFICATION = 7500
 BASES = {"internal_api": 6000, "engine": 20000}
+CHUNK_SIZE = 256  # LMCache's own default (v1/config.py)
 HASH_SEED = "0"
 
 
@@ -178,7 +179,8 @@ def _first_port(engine: Engine, name: str) -> int | None:
 def _lmcache(deployment: Deployment, connector: str | None) -> tuple[dict[str, Any], list[Note]]:
     values: dict[str, Any] = {}
     if connector == "lmcache":
-        values["chunk_size"] = _common(deployment.engines, "chunk_size") or 256
+        chunks = [str(e.lmcache.number("chunk_size") or CHUNK_SIZE) for e in deployment.engines]
+        values["chunk_size"] = int(most_common(chunks) or CHUNK_SIZE)
         buffers = (("buffer_bytes", Role.DECODER), ("prefiller_buffer_bytes", Role.PREFILLER))
         for field, role in buffers:
             if size := _common(deployment.of(role), "pd_buffer_size"):
