@@ -9,8 +9,18 @@ import typer
 
 from pdctl.cli.ending import confirm, judged, proved, told
 from pdctl.cli.finish import timed
-from pdctl.cli.load import folder_of, load_topology, text_of, warn
-from pdctl.cli.options import CLUSTER, BundleDir, Json, Spec, Timing, Yes
+from pdctl.cli.load import folder_of, load_reading, load_topology, text_of, warn
+from pdctl.cli.options import CLUSTER, BundleDir, Json, Spec, SpecOrPlan, Timing, Yes
+from pdctl.cli.planning import (
+    OfInstance,
+    OfLayer,
+    OfRole,
+    OnHost,
+    kept_plan,
+    planned,
+    resting,
+    targets_of,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,43 +36,60 @@ def register(app: typer.Typer) -> None:
 
 
 def apply(
-    path: Spec = CLUSTER,
+    path: SpecOrPlan = CLUSTER,
     yes: Yes = False,
     bundle: BundleDir = None,
     verify: Annotated[bool, typer.Option(help="Send a real request through the proxy afterwards.")] = True,
+    host: OnHost = [],  # noqa: B006  typer copies it
+    role: OfRole = [],  # noqa: B006
+    instance: OfInstance = [],  # noqa: B006
+    layer: OfLayer = [],  # noqa: B006
     timing: Timing = False,
     json: Json = False,
 ) -> None:
-    """Bring the hosts to what the spec says; does nothing when they are there."""
-    topology = load_topology(path)
+    """Bring the hosts to what the spec says, or carry out a kept plan; does nothing when they are there."""
+    targets = targets_of(host, role, instance, layer)
+    saved = kept_plan(path, targets)
+    if saved:
+        path, targets = Path(saved.spec), saved.targets
+    topology, reading = load_reading(path)
 
-    from pdctl.apply.look import look
     from pdctl.apply.making import About
+    from pdctl.apply.plan_file import refuse_moved
     from pdctl.hosts.local_lock import local_lock
     from pdctl.hosts.sessions import sessions_for
-    from pdctl.plan.document import plan_document
     from pdctl.views.console import err, out, print_json
     from pdctl.views.plan import show_plan
 
     about = About(text_of(path))
     with local_lock(topology.cluster), sessions_for(topology.spec, folder_of(path)) as sessions:
-        seen = look(topology, folder_of(path), sessions=sessions)
+        found = planned(topology, reading, folder_of(path), targets, sessions)
+        seen = found.seen
         warn(seen.warnings)
-        document = plan_document(seen.plan)
+        if saved:
+            refuse_moved(saved, found.document, seen)
         if not json:
-            show_plan(document, out(), diffs=False)
+            show_plan(found.document, out(), diffs=False)
         done = _carry_out(seen, bundle, yes, err(), about, sessions)
-        proof = proved(seen, err()) if verify and not seen.failures else None
+        proof = proved(seen, err()) if verify and _provable(seen) else None
     if json:
-        carried = {"format": "pdctl-apply/1", "plan": document, "did": done, "proof": told(proof)}
+        carried = {"format": "pdctl-apply/1", "plan": found.document, "did": done, "proof": told(proof)}
         print_json(timed(carried, timing))
     judged(seen, proof)
+
+
+def _provable(seen: Look) -> bool:
+    missing = resting(seen)
+    if missing:
+        warn([f"nothing was proven: {', '.join(missing)} of the spec do not run, outside the targets"])
+    return not missing and not seen.failures
 
 
 def destroy(path: Spec = CLUSTER, yes: Yes = False, json: Json = False) -> None:
     """Remove exactly what pdctl recorded on the hosts."""
     topology = load_topology(path)
 
+    from pdctl.apply.account import account
     from pdctl.apply.generations import numbers
     from pdctl.apply.look import look_for
     from pdctl.cli.carry import take_away
@@ -75,7 +102,7 @@ def destroy(path: Spec = CLUSTER, yes: Yes = False, json: Json = False) -> None:
     with local_lock(topology.cluster), sessions_for(topology.spec, folder_of(path)) as sessions:
         seen = look_for(topology, folder_of(path), {}, sessions=sessions)
         warn(seen.warnings)
-        document = plan_document(seen.plan)
+        document = plan_document(seen.plan, account(seen))
         if not json:
             show_plan(document, out(), diffs=False)
         done = {}

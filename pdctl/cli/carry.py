@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from pdctl.apply.look import Look, look_for
+from pdctl.apply.look import Look, look_for, within
 from pdctl.apply.making import About, came_out, making, unmaking
 from pdctl.apply.requests import Supply
 from pdctl.apply.run import Done, raise_for, remove, run
@@ -19,6 +19,8 @@ from pdctl.hosts.sessions import Sessions
 from pdctl.hosts.timing import laps
 from pdctl.plan.document import plan_document
 from pdctl.views.progress import Progress
+
+PARTIAL = "partial"  # a generation of which only a part was asked for
 
 
 def carry_out(
@@ -37,7 +39,10 @@ def carry_out(
         with laps("second look"):
             after = look_for(seen.topology, seen.folder, seen.desired, sessions=sessions)
         came_out(held, seen, after)
-        return _settled(seen, done, after)
+        did = _settled(seen, done, after)
+        if seen.selection:  # what was left out is no failure
+            held.otherwise = PARTIAL
+        return did
 
 
 def take_away(seen: Look, console: Console, sessions: Sessions) -> dict[str, tuple[str, ...]]:
@@ -88,7 +93,8 @@ def _collected(seen: Look, bundle: Path | None, progress: Progress) -> Supply:
 
 def _settled(seen: Look, done: Done, after: Look) -> dict[str, tuple[str, ...]]:
     raise_for(done.errors, seen.topology.cluster)
-    left = [c for c in plan_document(after.plan)["changes"] if c["host"] in done.did]
+    plan = within(after, seen.selection)
+    left = [c for c in plan_document(plan)["changes"] if c["host"] in done.did]
     if left:
         shown = "; ".join(f"{c['host']} {c['id']}: {', '.join(c['why'])}" for c in left[:5])
         raise ApplyError(

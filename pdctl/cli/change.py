@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from pdctl.cli.finish import Finish, timed
-from pdctl.cli.load import folder_of, load_topology, warn
+from pdctl.cli.load import folder_of, load_reading, load_topology, warn
 from pdctl.cli.options import CLUSTER, BundleDir, Json, Spec, Timing
+from pdctl.cli.planning import OfInstance, OfLayer, OfRole, OnHost, Planned, planned, targets_of
+from pdctl.errors import ApplyError, ErrorGroup
 
 
 def register(app: typer.Typer) -> None:
@@ -23,29 +25,51 @@ def diff(
         bool, typer.Option("--exit-code", help="End with 2 when something differs, 0 when nothing does.")
     ] = False,
     brief: Annotated[bool, typer.Option("--brief", help="Leave out the text of changed files.")] = False,
+    out_file: Annotated[
+        Path | None, typer.Option("--out", help="Keep the plan in this file, for `pdctl apply FILE`.")
+    ] = None,
+    drift_only: Annotated[
+        bool,
+        typer.Option("--drift-only", help="Show only what changed outside pdctl and what is not its own."),
+    ] = False,
+    host: OnHost = [],  # noqa: B006  typer copies it
+    role: OfRole = [],  # noqa: B006
+    instance: OfInstance = [],  # noqa: B006
+    layer: OfLayer = [],  # noqa: B006
     timing: Timing = False,
     json: Json = False,
 ) -> None:
     """Show what `apply` would change, and what changed outside pdctl."""
-    topology = load_topology(path)
+    if drift_only and out_file:
+        raise ApplyError("drift alone is no plan to keep", hint="leave out --drift-only or --out")
+    topology, reading = load_reading(path)
 
-    from pdctl.apply.look import look
-    from pdctl.errors import ErrorGroup
-    from pdctl.plan.document import plan_document
+    from pdctl.plan.document import drift_document
     from pdctl.views.console import out, print_json
-    from pdctl.views.plan import show_plan
+    from pdctl.views.plan import show_drift, show_plan
 
-    seen = look(topology, folder_of(path))
-    warn(seen.warnings)
-    document = plan_document(seen.plan)
+    found = planned(topology, reading, folder_of(path), targets_of(host, role, instance, layer))
+    warn(found.seen.warnings)
+    document = drift_document(found.seen.plan, found.details) if drift_only else found.document
     if json:
         print_json(timed(document, timing))
+    elif drift_only:
+        show_drift(document, out())
     else:
         show_plan(document, out(), diffs=not brief)
-    if seen.failures:
-        raise ErrorGroup("some hosts could not be looked at", seen.failures)
-    if exit_code and not seen.plan.empty:
+    if out_file:
+        _keep(out_file, found, path)
+    if found.seen.failures:
+        raise ErrorGroup("some hosts could not be looked at", found.seen.failures)
+    if exit_code and not document["empty"]:
         raise Finish(2)
+
+
+def _keep(out_file: Path, found: Planned, path: Path) -> None:
+    from pdctl.apply.plan_file import write_plan
+
+    write_plan(out_file, found.document, found.seen, path)
+    typer.echo(f"Wrote {out_file}; `pdctl apply {out_file}` carries out exactly this", err=True)
 
 
 def render(

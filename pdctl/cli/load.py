@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pdctl.hosts.timing import laps
-from pdctl.spec.load import inspect_file
+from pdctl.spec.load import Reading, inspect_file
 from pdctl.topology.judge import Judgement, judge
 from pdctl.topology.model import Topology
 
@@ -20,6 +20,18 @@ def load_topology(path: Path) -> Topology:
     judgement = judge_spec(path)
     tell_warnings(judgement)
     return judgement.sound()
+
+
+def load_reading(path: Path) -> tuple[Topology, Reading]:
+    """The same, with the text, so that a plan can name the lines that ask for it."""
+    with laps("load"):
+        seen = inspect_file(path)
+    with laps("resolve"):
+        judgement = judge(seen)
+    tell_warnings(judgement)
+    topology = judgement.sound()
+    assert seen.cluster is not None and seen.text is not None
+    return topology, Reading(seen.cluster, (), seen.text)
 
 
 def judge_spec(path: Path) -> Judgement:

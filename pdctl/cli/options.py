@@ -8,6 +8,12 @@ from typing import Annotated
 import typer
 
 Spec = Annotated[Path, typer.Argument(help="The spec; default ./cluster.yaml.", show_default=False)]
+SpecOrPlan = Annotated[
+    Path,
+    typer.Argument(
+        help="The spec, default ./cluster.yaml; or a plan that `diff --out` wrote.", show_default=False
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Timing = Annotated[
     bool, typer.Option("--timing", help="Print on stderr where the time went; with --json also a field.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 # A play with work in it on one host: connection, module, second look (0.9 s a call on virtual hosts).
 PLAY_S = 1.5
 # Installing a locked environment from the bundle, by its name: seen on virtual hosts with two slow cores.
-VENV_S = {"proxy": 6.0, "simulator": 6.0, "engine-cpu": 90.0}
+VENV_S = {"proxy": 2.0, "simulator": 3.0, "engine-cpu": 90.0}
 # A CUDA environment is resolved and downloaded by the host itself: several GiB over an unknown line.
 VENV_UNKNOWN = ("engine-cuda",)
 # A vendor's driver is built against the running kernel (dkms) while it is installed.

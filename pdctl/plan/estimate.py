@@ -57,11 +57,11 @@ def estimate(topology: Topology, plan: Plan, desired: State, timings: Mapping[Ke
     """
     units = {key: row for key, row in desired.items() if isinstance(row, Unit)}
     starts = {key: _start(topology, unit, timings.get(key)) for key, unit in units.items()}
-    changed = {change.key for change in plan.changes}
-    restarts = {Key(restart.host, f"unit:{restart.unit}") for restart in plan.restarts}
+    begins = {change.key for change in plan.changes if not _runs(change.observed)}
+    begins |= {Key(restart.host, f"unit:{restart.unit}") for restart in plan.restarts}
     steps = {}
     for step in plan.steps:
-        waits = {key: starts[key] for key in step.keys if key in starts and key in changed | restarts}
+        waits = {key: starts[key] for key in step.keys if key in starts and key in begins}
         steps[step.name] = _step(topology, step, desired, waits)
     total = Estimate()
     for each in steps.values():
@@ -90,6 +90,10 @@ def _step(topology: Topology, step: Step, desired: State, starts: Mapping[Key, E
     if step.kind is StepKind.UNITS:
         return play + _slowest(starts.values())
     return play + _fixed(STOP_S if any(key.id.startswith("unit:") for key in step.keys) else 0.0)
+
+
+def _runs(resource: Resource | None) -> bool:
+    return isinstance(resource, Unit) and resource.active == "active"
 
 
 def _start(topology: Topology, unit: Unit, measured: float | None) -> Estimate:

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from pdctl.knowledge.reboots import DRIVER, upstream
-from pdctl.state import Package, State
+from pdctl.state import Package, State, Unit
+
+FLAPS = 3  # a single crash is over; one that comes again and again is not
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,15 @@ def foreign(
 ) -> list[Foreign]:
     """All of it, by host. `processes` are what the hosts found, `loaded` the drivers that run there."""
     found = [replace(row, host=host) for host, rows in processes.items() for row in rows]
-    return sorted([*found, *_drivers(loaded, observed)], key=lambda row: (row.host, row.kind, row.subject))
+    found += [*_drivers(loaded, observed), *_flapping(observed)]
+    return sorted(found, key=lambda row: (row.host, row.kind, row.subject))
+
+
+def _flapping(observed: State) -> Iterator[Foreign]:
+    for key, row in observed.items():
+        if isinstance(row, Unit) and row.crashes >= FLAPS:
+            words = f"systemd has started {row.name} again {row.crashes} times: it keeps ending"
+            yield Foreign("flapping", row.name, host=key.host, words=words)
 
 
 def _drivers(loaded: Mapping[str, str], observed: State) -> Iterator[Foreign]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pdctl.plan.belonging import instance_of_key, role_of
 from pdctl.plan.estimate import Estimate
 from pdctl.plan.model import Action, Plan, StepKind
+from pdctl.plan.reboots import reboots
 from pdctl.state import Key, State, Unit
 from pdctl.topology.model import Role, Topology
 
@@ -36,29 +37,39 @@ class Radius:
     drains: tuple[str, ...] = ()
     serving: tuple[str, ...] = ()
     outages: tuple[str, ...] = ()
+    reboots: tuple[str, ...] = ()  # hosts that need one afterwards
 
     def text(self, time: Estimate) -> str:
         """`touches 1 of 4 decoders, restarts 2 units on h1; about 40 s; prefillers keep serving`"""
         return "; ".join(part for part in (self._work(), time.text, *self._service()) if part)
 
     def _work(self) -> str:
-        words = [f"adds {some(self.adds)}"] if self.adds else []
-        words += [f"removes {some(self.removes)}"] if self.removes else []
-        words += [f"touches {_share(role, names, self.total)}" for role, names in self.touched.items()]
-        words += [f"starts {some(self.starts)}"] if self.starts else []
+        words = [f"adds {_named(self.adds)}"] if self.adds else []
+        words += [f"removes {_named(self.removes)}"] if self.removes else []
+        shares = [
+            _share(role, names, self.total) for role, names in self.touched.items() if not self._told(names)
+        ]
+        words += [f"touches {some(shares)}"] if shares else []
+        words += [f"starts {_named(self.starts)}"] if self.starts else []
         hosts = sorted({host for host, _ in self.restarts})
         if self.restarts:
             units = f"{len(self.restarts)} unit{'s' if len(self.restarts) > 1 else ''}"
             words.append(f"restarts {units} on {some(hosts) if len(hosts) < 4 else f'{len(hosts)} hosts'}")
-        words += [f"reloads {some(self.reloads)}"] if self.reloads else []
+        words += ["reloads the proxy"] if self.reloads else []
         words += [f"drains {some(self.drains)}"] if self.drains else []
         return ", ".join(words) or "touches no instance"
+
+    def _told(self, names: Sequence[str]) -> bool:
+        """A reload is all that happens to them."""
+        return set(names) <= set(self.reloads)
 
     def _service(self) -> Iterator[str]:
         yield from self.outages
         if self.serving:
             verb = "keeps" if self.serving == (PLURAL[Role.PROXY],) else "keep"
             yield f"{some(self.serving)} {verb} serving"
+        if self.reboots:
+            yield f"{some(self.reboots)} need{'' if self.reboots[1:] else 's'} a reboot afterwards"
 
 
 def radius(topology: Topology, plan: Plan, observed: State) -> Radius:
@@ -89,6 +100,7 @@ def radius(topology: Topology, plan: Plan, observed: State) -> Radius:
         drains=_sorted(dict.fromkeys(name for step in plan.steps for name in step.drain)),
         serving=tuple(PLURAL[role] for role in Role if _serves(topology, plan, observed, role)),
         outages=tuple(dict.fromkeys(step.outage for step in plan.steps if step.outage)),
+        reboots=tuple(dict.fromkeys(row.host for row in reboots(plan))),
     )
 
 
@@ -138,6 +150,20 @@ def _by_role(topology: Topology, names: Sequence[str]) -> dict[str, tuple[str, .
 
 def _sorted(names: Iterator[str] | Sequence[str] | Mapping[str, None]) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: (role_of(name), int(name.partition("-")[2] or 0))))
+
+
+def _named(names: Sequence[str]) -> str:
+    """By name, or from four on counted by role: `2 decoders, prefiller-0 and the proxy`."""
+    if len(names) < 4:
+        return some(names)
+    roles = {role: [name for name in names if role_of(name) == role] for role in Role}
+    return some([_count(role, mine) for role, mine in roles.items() if mine])
+
+
+def _count(role: Role, names: Sequence[str]) -> str:
+    if role is Role.PROXY:
+        return PLURAL[role]
+    return names[0] if len(names) == 1 else f"{len(names)} {PLURAL[role]}"
 
 
 def _share(role: str, names: Sequence[str], total: Mapping[str, int]) -> str:

@@ -60,8 +60,18 @@ def _changed(before: Any, after: Any, path: Path) -> Iterator[Field]:
     elif isinstance(before, dict) and isinstance(after, dict):
         for key in dict.fromkeys([*before, *after]):
             yield from _changed(before.get(key, Absent.ABSENT), after.get(key, Absent.ABSENT), (*path, key))
+    elif _alike(before, after):
+        for index, (one, two) in enumerate(zip(before, after, strict=True)):
+            yield from _changed(one, two, (*path, index))
     elif before != after:
         yield Field(path, before, after)
+
+
+def _alike(before: Any, after: Any) -> bool:
+    """Lists of as many mappings: their entries are told apart."""
+    if not isinstance(before, list) or not isinstance(after, list) or len(before) != len(after):
+        return False
+    return bool(before) and all(isinstance(entry, dict) for entry in [*before, *after])
 
 
 def _hosts(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> Iterator[Field]:
@@ -93,10 +103,10 @@ def _in_order(hosts: list[dict[str, Any]], order: list[str]) -> list[dict[str, A
 
 
 def _set(values: dict[str, Any], path: Path, value: Any) -> None:
-    inside = values
+    inside: Any = values
     for step in path[:-1]:
-        inside = inside[str(step)]
+        inside = inside[step]
     if value is Absent.ABSENT:
-        inside.pop(str(path[-1]), None)
+        inside.pop(path[-1], None)
     else:
-        inside[str(path[-1])] = copy.deepcopy(value)
+        inside[path[-1]] = copy.deepcopy(value)

@@ -116,7 +116,8 @@ class Unit:
     environment, a forgotten daemon-reload). `invocation` is systemd's id of the current run: it tells a
     restart that happened outside pdctl, and only drift looks at it. `inputs` are the ids of the resources
     the process reads; `restart` is the plan's order to restart although the unit itself looks right.
-    `ports` are those that a process listens on which is not the wanted one: another may need them.
+    `ports` are those that a process listens on which is not the wanted one: another may need them. `crashes`
+    counts how often systemd has started it again since somebody started it.
 
     Only the proxy has these, and tells them on its `control` socket: `loaded` is the digest of the
     configuration it has read, of which a part is taken up without a restart; `drained` are instances that it
@@ -143,6 +144,7 @@ class Unit:
     restart: bool = field(default=False, compare=False)
     control: str = field(default="", compare=False)
     ports: tuple[int, ...] = field(default=(), compare=False)
+    crashes: int = field(default=0, compare=False)
 
     @property
     def id(self) -> str:

@@ -2,91 +2,143 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
-SYMBOL = {"create": ("+", "green"), "update": ("~", "yellow"), "delete": ("-", "red"), "forget": ("=", "dim")}
+from pdctl.views.changes import SYMBOL, Marks, name, show_changes
+from pdctl.views.page import Page
+
+Document = Mapping[str, Any]
+OLDER = "runs with an older configuration"
 
 
-def show_plan(document: Mapping[str, Any], console: Console, *, diffs: bool = True) -> None:
-    """Drift apart from changes, then restarts, steps and a summary line."""
-    if document["drift"]:
-        _drift(document, console)
+def show_plan(document: Document, console: Console, *, diffs: bool = True) -> None:
+    """What is not as it was left, what the spec asks for, what is done to whom and in which order; at the end
+    in how much and how long."""
+    page, marks = Page(console), Marks(document["fields"])
+    _drift(document, page)
+    _targets(document["targets"], page)
+    _fields(document, page)
     if document["changes"]:
-        _changes(document, console, diffs=diffs)
-    if document["restarts"]:
-        _restarts(document, console)
-    if document["steps"] and document["changes"]:
-        _steps(document, console)
-    for host, reason in document["unreachable"].items():
-        console.print(Text.assemble(("! ", "red"), f"{host} was left out: {reason}"))
-    console.print(Text(summary(document)))
+        show_changes(document, page, marks, diffs=diffs)
+    if document["steps"] and (document["changes"] or document["restarts"]):
+        _steps(document, page, marks)
+    for row in document["reboots"]:
+        page.line(
+            ("! ", "red"),
+            f"{row['host']} needs a reboot afterwards: {row['package']} {row['change']}; {row['why']}",
+        )
+    if document["reboots"]:
+        page.gap()
+    _unreachable(document, page)
+    page.line(summary(document), hang=0)
+    radius = document["radius"]
+    if radius and (document["changes"] or document["restarts"]):
+        page.line((radius["text"][:1].upper() + radius["text"][1:], "bold"), hang=0)
 
 
-def summary(document: Mapping[str, Any]) -> str:
+def show_drift(document: Document, console: Console) -> None:
+    """The document of `diff --drift-only`."""
+    page = Page(console)
+    _drift(document, page)
+    _unreachable(document, page)
+    drifted, foreign = len(document["drift"]), len(document["foreign"])
+    words = [f"{drifted} drifted"] if drifted else []
+    words += [f"{foreign} more to look at"] if foreign else []
+    left_out = " on the hosts that answered" if document["unreachable"] else ""
+    page.line(f"`{document['cluster']}`: {', '.join(words) or f'nothing changed outside pdctl{left_out}'}")
+
+
+def summary(document: Document) -> str:
     """One line: what would be done, or that there is nothing to do."""
-    cluster = document["cluster"]
+    cluster, targets = document["cluster"], document["targets"]
+    only = f" within {targets['text']}" if targets else ""
     if document["empty"]:
         left_out = " on the hosts that answered" if document["unreachable"] else ""
-        return f"Nothing to do{left_out}: `{cluster}` is as its spec says"
-    counts = {name: sum(c["action"] == name for c in document["changes"]) for name in SYMBOL}
-    words = [f"{n} to {name}" for name, n in counts.items() if n]
+        return f"Nothing to do{left_out}{only}: `{cluster}` is as its spec says"
+    counts = {what: sum(c["action"] == what for c in document["changes"]) for what in SYMBOL}
+    words = [f"{n} to {what}" for what, n in counts.items() if n]
     words += [f"{len(document['restarts'])} to restart"] if document["restarts"] else []
     words += [f"{len(document['drift'])} drifted"] if document["drift"] else []
-    return f"Plan for `{cluster}`: {', '.join(words) or 'only the record has to be renewed'}"
+    return f"Plan for `{cluster}`{only}: {', '.join(words) or 'only the record has to be renewed'}"
 
 
-def _drift(document: Mapping[str, Any], console: Console) -> None:
-    console.print(Text("Changed outside pdctl since the last apply:", style="bold"))
-    for row in document["drift"]:
-        line = Text.assemble(("  ! ", "magenta"), f"{row['host']}  {_name(row['id'])}", "  ")
-        console.print(line.append("; ".join(row["what"]), style="dim"))
-    console.print()
+def _drift(document: Document, page: Page) -> None:
+    if document["drift"]:
+        page.heading("Changed outside pdctl since the last apply:")
+        for row in document["drift"]:
+            what = "; ".join(row["what"])
+            page.line(("! ", "magenta"), f"{row['host']}  {name(row['id'])}", (f"  {what}", "dim"), indent=2)
+        page.gap()
+    if document["foreign"]:
+        page.heading("Also seen, and left as it is:")
+        for row in document["foreign"]:
+            page.line(("! ", "magenta"), f"{row['host']}  {row['what']}", indent=2)
+        page.gap()
 
 
-def _changes(document: Mapping[str, Any], console: Console, *, diffs: bool) -> None:
-    console.print(Text("Changes:", style="bold"))
-    host = ""
-    for row in document["changes"]:
-        if row["host"] != host:
-            host = row["host"]
-            console.print(Text(f"  {host}", style="bold"))
-        symbol, style = SYMBOL[row["action"]]
-        line = Text.assemble((f"    {symbol} ", style), _name(row["id"]))
-        why = [] if row["action"] == "create" and not row["drift"] else row["why"]
-        why = [*why, "drift"] if row["drift"] else why
-        console.print(line.append(f"  {'; '.join(why)}" if why else "", style="dim"))
-        if diffs:
-            _file_diff(row["diff"], console)
-    console.print()
+def _targets(targets: Document | None, page: Page) -> None:
+    if not targets or not (targets["pulled"] or targets["held"]):
+        return
+    page.heading(f"Beyond {targets['text']}:")
+    for row in targets["pulled"]:
+        who = f"{row['instance'] or _ids(row['ids'])} on {row['host']}"
+        page.line(("+ ", "green"), f"{who} comes along: ", (row["because"], "dim"), indent=2)
+    for row in targets["held"]:
+        page.line(
+            ("= ", "dim"), f"{_ids(row['ids'])} on {row['host']} stays: ", (row["because"], "dim"), indent=2
+        )
+    page.gap()
 
 
-def _file_diff(lines: list[str], console: Console) -> None:
-    for line in lines:
-        style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "dim")
-        console.print(Text(f"        {line}", style=style))
+def _ids(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - 2} more" if len(ids) > 2 else ""
+    return ", ".join(map(name, ids[:2])) + more
 
 
-def _restarts(document: Mapping[str, Any], console: Console) -> None:
-    console.print(Text("Restarts:", style="bold"))
-    for row in document["restarts"]:
-        line = Text.assemble(("    ↻ ", "yellow"), f"{row['host']}  {row['instance']}")
-        console.print(line.append(f"  because of {'; '.join(row['causes'])}", style="dim"))
-    console.print()
+def _fields(document: Document, page: Page) -> None:
+    if not document["fields"]:
+        return
+    page.heading(f"The spec since {document['since'] or 'the last apply'}:")
+    for number, row in enumerate(document["fields"], 1):
+        idle = "; no host is told of it" if row["idle"] else ""
+        page.line(f"[{number}] {row['text']}", (f"  ({row['where']}{idle})", "dim"), indent=2)
+    page.gap()
 
 
-def _steps(document: Mapping[str, Any], console: Console) -> None:
-    console.print(Text("Order:", style="bold"))
+def _steps(document: Document, page: Page, marks: Marks) -> None:
+    page.heading("Order:")
+    restarts = {(row["host"], f"unit:{row['unit']}"): row for row in document["restarts"]}
     for number, step in enumerate(document["steps"], 1):
-        hosts = sorted({r["host"] for r in step["resources"]})
+        hosts = list(dict.fromkeys(r["host"] for r in step["resources"]))
         shown = ", ".join(hosts[:4]) + (f" and {len(hosts) - 4} more" if len(hosts) > 4 else "")
-        console.print(Text(f"    {number}. {step['title']} ({shown})"))
-    console.print()
+        time = f"  {step['time']}" if step["time"] else ""
+        page.line(f"{number}. {step['title']} ({shown})", (time, "dim"), indent=2, hang=3)
+        if step["outage"]:
+            page.line(("! ", "red"), step["outage"], indent=5)
+        for resource in step["resources"]:
+            row = restarts.get((resource["host"], resource["id"]))
+            if row and row["instance"] in step["restarts"]:
+                _restart(row, page, marks)
+    page.gap()
 
 
-def _name(resource_id: str) -> str:
-    kind, name = resource_id.split(":", 1)
-    return f"{kind} {name}"
+def _restart(row: Document, page: Page, marks: Marks) -> None:
+    """Files that the page has shown already are no news where a line of the spec is named."""
+    mark = marks.of(row["reasons"])
+    news = [cause for cause in row["causes"] if not mark or not (cause.startswith("/") or cause == OLDER)]
+    causes = f"  because {'; '.join(f'of {c}' if c.startswith('/') else c for c in news)}" if news else ""
+    page.line(
+        ("↻ ", "yellow"),
+        f"{row['instance']} on {row['host']}",
+        (f"  {mark}" if mark else "", "dim"),
+        (causes, "dim"),
+        indent=5,
+    )
+
+
+def _unreachable(document: Document, page: Page) -> None:
+    for host, reason in document["unreachable"].items():
+        page.line(("! ", "red"), f"{host} was left out: {reason}")

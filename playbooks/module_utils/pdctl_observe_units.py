@@ -53,13 +53,14 @@ def observe_unit(row: Row, state: State, ours: set[str], manager: dict[str, str]
     if not state or (state["LoadState"] == "not-found" and not running):
         return None
     environment = process_environment(running, state)
+    # What it was started from is not what is wanted now: how it differs from that says nothing.
+    other = REVISION in environment and row.get("revision") not in (None, environment[REVISION])
     deviations = []
-    if REVISION in environment:
+    if REVISION in environment and not other:
         deviations += argv_deviations(row, running) + environment_deviations(row, environment, manager)
     if state["NeedDaemonReload"] == "yes":
         deviations.append("needs daemon-reload")
     deviations += [f"drop-in {path}" for path in drop_ins(row["name"], state) if path not in ours]
-    other = REVISION in environment and row.get("revision") not in (None, environment[REVISION])
     return {
         "kind": "unit",
         "name": row["name"],
@@ -71,6 +72,7 @@ def observe_unit(row: Row, state: State, ours: set[str], manager: dict[str, str]
         "invocation": state["InvocationID"],
         "control": row.get("control") or "",
         "ports": ports_of(_members(state["ControlGroup"])) if other else [],
+        "crashes": int(state.get("NRestarts") or 0),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,20 @@ import typer
 
 from pdctl.cli.main import app
 from pdctl.cli.spec import topology_document
+from pdctl.plan.document import drift_document, plan_document
+from pdctl.plan.foreign import Foreign
 from pdctl.plan.make import make_plan
+from pdctl.plan.targets import Pulled, Selection, Targets
+from pdctl.topology.model import Role
 from pdctl.verify.health import Health
 from pdctl.verify.proof import Exchange, Proof, Transfer, proof_document
 from pdctl.verify.status import status_document
 from tests.examples import topology
+from tests.plan.changes import SPEC, edit
+from tests.views.screens import told
 
-PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "json.md").read_text() + (DOCS / "plan.md").read_text().replace("\n### ", "\n## ")
 NAMES = ("lab-simulator", "two-hosts-xpyd", "lab-aggregated")
 
 
@@ -55,6 +63,19 @@ def test_the_proof_is_told() -> None:
     assert untold(proof_document(proof)) == set()
 
 
+def test_the_plan_is_told() -> None:
+    done = edit(("count: 2\n    max", "count: 3\n    max"), ("64", "128"), spec=SPEC)
+    foreign = Foreign("port", "7200", "decoder-0", "h1", 9, "nginx", "root")
+    pulled = Pulled("h1", "proxy", "its list tells of decoder-2", frozenset(done.plan.steps[0].keys))
+    selection = Selection(Targets(instances=("decoder-2",)), frozenset(), (pulled,), (pulled,))
+    details = replace(told(done), foreign=(foreign,), selection=selection)
+    assert untold(plan_document(done.plan, details)) - {role.value for role in Role} == set()
+    assert (
+        untold(drift_document(done.plan, details)) - {"host", "kind", "subject", "instance", "pid", "what"}
+        == set()
+    )
+
+
 def test_a_field_that_is_not_told_is_found() -> None:
     assert untold({"format": "pdctl-proof/1", "ok": True, "hosts": [{"nonsense": 1}]}) == {
         "hosts",
@@ -66,7 +87,7 @@ def test_every_format_has_a_section() -> None:
     sources = "".join(p.read_text() for p in (Path(__file__).parents[2] / "pdctl").rglob("*.py"))
     formats = set(re.findall(r'"(pdctl-[a-z]+/\d)"', sources))
     assert len(formats) >= 7
-    assert {name for name in formats if f"## {name}\n" not in PAGE} == {"pdctl-plan/1"}  # docs/plan.md
+    assert {name for name in formats if f"## {name}\n" not in PAGE} == set()
 
 
 def test_every_command_outside_the_lab_has_json() -> None:

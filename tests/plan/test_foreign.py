@@ -8,7 +8,7 @@ from pdctl.knowledge.reboots import upstream
 from pdctl.plan import Action, Change, Plan
 from pdctl.plan.foreign import Foreign, foreign
 from pdctl.plan.reboots import reboots
-from pdctl.state import Key, Package
+from pdctl.state import Key, Package, Unit
 
 DRIVER = "nvidia-driver-580-server-open"
 OLD, NEW = "580.82.07-0ubuntu0.22.04.1", "580.95.05-0ubuntu0.22.04.2"
@@ -38,6 +38,15 @@ def test_a_driver_that_is_not_the_installed_one_is_told(loaded: str, said: list[
         Key("h1", "package:x"): Package("x", "1"),
     }
     assert [row.what for row in foreign({}, {"h1": loaded}, observed)] == said
+
+
+@pytest.mark.parametrize(("crashes", "told"), [(1, 0), (3, 1)])
+def test_a_unit_that_keeps_ending_is_told(crashes: int, told: int) -> None:
+    unit = Unit("pdctl-chat-decoder-0.service", crashes=crashes)
+    found = foreign({}, {}, {Key("h1", unit.id): unit})
+    assert [row.what for row in found] == [
+        f"systemd has started {unit.name} again 3 times: it keeps ending"
+    ] * told
 
 
 @pytest.mark.parametrize(

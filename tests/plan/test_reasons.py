@@ -49,6 +49,19 @@ def test_fields_that_make_no_spec_alone_go_together() -> None:
     assert done.why("/decoder-2.env") == together
 
 
+def test_an_entry_of_a_list_is_told_by_its_place() -> None:
+    placed = SPEC.replace(
+        "    count: 2\n    max", "    placement: [{host: h1}, {host: h2, ports: {http: 7201}}]\n    max"
+    )
+    done = edit(("http: 7201", "http: 7211"), spec=placed, earlier=placed)
+    [reason] = done.reasons.fields
+    assert (reason.text, reason.where) == (
+        "serving.decoders.placement[1].ports.http 7201 -> 7211",
+        "cluster.yaml:11",
+    )
+    assert {key.id.split("-")[-1][:1] for key in done.reasons.by_key if "decoder" in key.id} == {"1"}
+
+
 def test_a_field_that_no_host_is_told_of_is_idle() -> None:
     done = edit(SEQS, ("model:", "slo: {ttft_ms: 300}\nmodel:"))
     assert [reason.field for reason in done.reasons.idle] == ["slo"]

@@ -74,6 +74,7 @@ def test_a_process_as_its_unit_asks_shows_no_deviation() -> None:
             "invocation": "i1",
             "control": "",
             "ports": [],
+            "crashes": 0,
         }
 
 
@@ -93,6 +94,21 @@ def test_each_difference_of_the_environment_is_named_without_its_value() -> None
 def test_another_command_line_is_a_deviation() -> None:
     with process([*ARGV, "--more"]) as state:
         assert seen(state)["deviations"] == ["argv differs"]
+
+
+def test_a_process_of_an_older_configuration_is_not_held_against_the_new_one() -> None:
+    with process([*ARGV, "--more"], DEBUG="1") as state:
+        row = seen(state, dict(ROW, revision="r2"))
+        assert (row["revision"], row["deviations"]) == ("r1", [])
+        assert seen(state, dict(ROW, revision="r1"))["deviations"] == [
+            "argv differs",
+            "environment: DEBUG added",
+        ]
+
+
+def test_how_often_systemd_started_it_again_is_counted() -> None:
+    with process() as state:
+        assert seen(dict(state, NRestarts="4"))["crashes"] == 4
 
 
 def test_an_interpreter_before_a_script_is_none() -> None:

@@ -1,0 +1,56 @@
+"""Look x spec -> all that is told beside a plan: why, how long, whom it touches, what is not pdctl's own."""
+
+from __future__ import annotations
+
+from pdctl import __version__
+from pdctl.apply.look import Look
+from pdctl.hosts.observation import Facts
+from pdctl.hosts.timing import laps
+from pdctl.plan.document import Details
+from pdctl.plan.estimate import estimate
+from pdctl.plan.foreign import foreign
+from pdctl.plan.radius import radius
+from pdctl.plan.reasons import Ground, Reasons, find_reasons
+from pdctl.plan.reboots import reboots
+from pdctl.spec.load import Reading
+from pdctl.state import File, State
+
+
+def account(seen: Look, reading: Reading | None = None) -> Details:
+    """Without `reading` nothing is said of the spec's lines: destroy has none that ask for it."""
+    with laps("account"):
+        plan, found = seen.plan, seen.seen
+        applied = found.newest_spec
+        loaded = {host: _driver(facts) for host, facts in found.facts.items()}
+        return Details(
+            reasons=_reasons(seen, reading) if reading else Reasons({}),
+            estimates=estimate(seen.topology, plan, seen.desired, found.timings),
+            radius=radius(seen.topology, plan, found.state),
+            reboots=reboots(plan),
+            foreign=tuple(foreign(found.foreign, loaded, found.state)),
+            selection=seen.selection,
+            since=f"generation {applied.number}" if applied else "",
+        )
+
+
+def _reasons(seen: Look, reading: Reading) -> Reasons:
+    applied = seen.seen.newest_spec
+    ground = Ground(
+        topology=seen.topology,
+        reading=reading,
+        desired=seen.desired,
+        secret_digest=_secret_digest(seen.desired),
+        earlier=applied.text if applied else None,
+        applied_by={host: meta.pdctl for host, meta in seen.seen.records.items()},
+        version=__version__,
+    )
+    return find_reasons(seen.plan, ground)
+
+
+def _secret_digest(desired: State) -> str:
+    """That of the secrets as the wish was made with them: only the edge can compute it."""
+    return next((row.digest for row in desired.values() if isinstance(row, File) and row.secret), "")
+
+
+def _driver(facts: Facts) -> str:
+    return facts.driver or next((gpu.driver_version for gpu in facts.gpus), "")
