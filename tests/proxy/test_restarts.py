@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .cluster import Cluster, cluster, until
 from .engines import FakeEngine, cut
 
@@ -56,3 +58,23 @@ async def test_an_instance_returns_after_its_cool_down_and_leaves_again_at_the_n
         await until(lambda: c.gateway.fleet.available("decoder"))
         assert (await c.complete(max_tokens=3)).status == 200
         assert c.gateway.fleet.of("decoder")[0].failures == 0
+
+
+async def test_a_prefiller_that_started_anew_keeps_no_peer_of_a_decoder_it_never_met() -> None:
+    async with cluster(2, 2) as c:
+        await restart(c, c.prefillers[1])
+        await restart(c, c.decoders[0])
+        assert c.gateway.fleet.stale == {("prefiller-0", "decoder-0")}
+        await c.control("/drain", {"instances": ["prefiller-0", "decoder-1"]})
+        assert (await c.complete([1, 2], max_tokens=1)).status == 200
+        await restart(c, c.decoders[0])
+        assert ("prefiller-1", "decoder-0") in c.gateway.fleet.stale
+
+
+async def test_a_restart_of_who_has_left_says_nothing_about_its_successor() -> None:
+    async with cluster(1, 1) as c:
+        old = c.gateway.fleet.of("decoder")[0]
+        c.gateway.fleet.adopt(replace(c.gateway.config, decoders=(replace(old.decoder, url="http://x:1"),)))
+        c.gateway.fleet.back(old, 5000.0)
+        assert not c.gateway.fleet.stale
+        c.gateway.fleet.adopt(c.gateway.config)
