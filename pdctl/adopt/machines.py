@@ -182,22 +182,22 @@ def _packages_note(deployment: Deployment) -> list[Note]:
 
 def secret_values(deployment: Deployment) -> tuple[dict[str, dict[str, str]], list[Note]]:
     """References to variables of the controller, by the names that the engines have them under."""
-    names: dict[str, str] = {}
+    holders: dict[str, list[str]] = {}
     notes: list[Note] = []
     for engine in deployment.engines:
         for name in engine.process.secrets:
             if name in ENGINE_SECRETS or (
                 engine.process.unit and not name.startswith(("LMCACHE_", "PDCTL_"))
             ):
-                names.setdefault(name, f"variable of {engine.label}")
+                holders.setdefault(name, []).append(engine.label)
             else:
                 text = "a secret variable that is no engine's; it is not in the draft"
                 notes.append(Note(Kind.LEFT_OUT, SECRETS, engine.label, text, name))
         for flag, name in SECRET_FLAGS.items():
-            if flag in engine.command.flags:
-                names.setdefault(name, f"flag --{flag} of {engine.label}")
-    notes += [
-        Note(Kind.SECRET, SECRETS, source.rpartition(" ")[2], f"{source}: give its value by {name}", name)
-        for name, source in names.items()
-    ]
-    return {name: {"from_env": name} for name in sorted(names)}, notes
+            if flag in engine.command.flags and name not in engine.process.secrets:
+                holders.setdefault(name, []).append(f"{engine.label} (by --{flag})")
+    for name, labels in holders.items():
+        some = "" if len(labels) == len(deployment.engines) else "; pdctl gives it to every engine"
+        text = f"its value stays out; set this variable here{some}"
+        notes.append(Note(Kind.SECRET, SECRETS, ", ".join(labels), text, name))
+    return {name: {"from_env": name} for name in sorted(holders)}, notes

@@ -32,8 +32,9 @@ nixl_backends: [UCX]
 VERSIONS = {"vllm": "0.11.0", "lmcache": "0.3.10", "nixl": "0.6.0", "torch": "2.8.0", "python": "3.12"}
 MODEL = "openai/gpt-oss-120b"
 FRONT = (
-    "python3 disagg_proxy_server.py --host 10.0.0.1 --port 9100 --prefiller-host 10.0.0.1 --prefiller-port 7100"
-    " --num-prefillers 1 --decoder-host 10.0.0.1 --decoder-port 7200 --decoder-init-port 7300"
+    "python3 disagg_proxy_server.py --host 10.0.0.1 --port 9100"
+    " --prefiller-host 10.0.0.1 --prefiller-port 7100 --num-prefillers 1"
+    " --decoder-host 10.0.0.1 --decoder-port 7200 --decoder-init-port 7300"
     " --decoder-alloc-port 7400 --num-decoders 1 --proxy-host 10.0.0.1 --proxy-port 7500"
 )
 
