@@ -58,8 +58,10 @@ demo-down: venv  ## Remove the demo's virtual hosts
 soak: venv apt   ## The hosts tests with every case, the rare ones too
 	tools/test soak
 
-bench: venv apt  ## Speed against the conventional playbook; see benchmarks/README.md
+bench: venv apt  ## Speed, also against Ansible and pyinfra (25 minutes); see benchmarks/README.md
+	$(BIN)/python benchmarks/plan_scale.py
 	$(SUDO) $(abspath $(BIN))/python benchmarks/run.py
+	$(SUDO) $(abspath $(BIN))/python benchmarks/growth.py
 
 locks: venv      ## Resolve requirements/dev.lock and the hosts' locks anew
 	tools/locks

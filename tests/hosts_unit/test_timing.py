@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import re
 import threading
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -86,6 +88,16 @@ def test_hosts_are_timed_in_their_threads_below_the_part_that_waits_for_them() -
         for thread in threads:
             thread.join()
     assert rows(laps)["probe/log in"]["hosts"] == 8
+
+
+def test_every_field_of_the_document_is_told(clock: Clock) -> None:
+    laps = Laps(clock)
+    laps.add("log in", "h1", 1.0)
+    found = timing_document(laps)
+    page = Path(__file__).parents[2].joinpath("docs/json.md").read_text()
+    section = page.split("## Where the time went\n")[1].split("\n## ")[0]
+    told = set(re.findall(r"`([a-z_]+)(?:\[\])?`", section))
+    assert {*found, *(name for row in found["parts"] for name in row)} <= told
 
 
 def test_the_table_shows_every_part_and_the_total(clock: Clock) -> None:
