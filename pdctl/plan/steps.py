@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pdctl.desired.layout import instance_of
 from pdctl.plan.front import Front, front
@@ -87,7 +88,16 @@ def steps(work: Work) -> tuple[Step, ...]:
     found += _room(work, course)
     found += _units(work, course)
     found.append(Step("delete", "Remove what left the spec", course.rest, StepKind.DELETE))
-    return tuple(step for step in found if step.keys)
+    return tuple(_told_apart(step for step in found if step.keys))
+
+
+def _told_apart(found: Iterable[Step]) -> Iterator[Step]:
+    """Titles name only a few instances: where two are the same, the second gets a number."""
+    seen: Counter[str] = Counter()
+    for step in found:
+        seen[step.title] += 1
+        count = seen[step.title]
+        yield step if count == 1 else replace(step, title=f"{step.title} ({count})")
 
 
 def _course(work: Work) -> Course:
@@ -123,6 +133,10 @@ def _units(work: Work, course: Course) -> list[Step]:
         again = any(k in work.restarted() for k in keys)
         away = ALL_AWAY if _together(door) and door.runs and again else ""
         found.append(Step(role.value, ROLE_TITLE[role], keys, outage=away))
+    # With its new list the proxy would forget those that left: they go before others move. A prefiller that
+    # leaves is not restarted, so it must meet no decoder that has been.
+    soon = bool(tied) or any(m.moves for m in course.members)
+    found += _farewell(work, course) if soon else []
     if tied:
         held = _halted_drained(work, course) | _left(course)
         found += waves(tied, door, rollout, held, reload=course.early)
@@ -130,7 +144,7 @@ def _units(work: Work, course: Course) -> list[Step]:
         found += [*proxy, *roll(course.members, door, rollout, ())]
     else:
         found += roll(course.members, door, rollout, _halted_drained(work, course))
-    found += _farewell(work, course)
+    found += [] if soon else _farewell(work, course)
     return found + ([] if course.early and not tied else proxy)
 
 

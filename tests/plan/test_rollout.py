@@ -101,8 +101,7 @@ def debts(world: World, observed: State) -> Iterator[tuple[Key, Owed]]:
 
 def old_prefillers(world: World) -> list[str]:
     """Those that run, but for those that were restarted and put on the new side already."""
-    new = set(world.sides) & set(world.of("prefiller", "fine"))
-    return [n for n in world.of("prefiller", "fine", "restarts", "moves") if n not in new]
+    return [n for n in world.of("prefiller", "fine", "restarts", "moves") if n not in world.sides]
 
 
 def unit(want: Unit, state: str) -> Unit:
