@@ -41,6 +41,7 @@ def _reasons(seen: Look, reading: Reading) -> Reasons:
         desired=seen.desired,
         secret_digest=_secret_digest(seen.desired),
         earlier=applied.text if applied else None,
+        of_hosts={host: kept.spec_text.text for host, kept in seen.seen.kept.items() if kept.spec_text},
         applied_by={host: meta.pdctl for host, meta in seen.seen.records.items()},
         version=__version__,
     )

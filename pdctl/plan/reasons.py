@@ -37,6 +37,7 @@ class Reason:
 @dataclass(frozen=True)
 class Ground:
     """What reasons are found from. `earlier` is the text of the spec that was applied last, if it is known;
+    `of_hosts` the one that each host was last brought to, which is an older one where an apply left it out;
     `applied_by` the version of pdctl that last worked on each host."""
 
     topology: Topology
@@ -44,6 +45,7 @@ class Ground:
     desired: State
     secret_digest: str = ""
     earlier: str | None = None
+    of_hosts: Mapping[str, str] | None = None
     applied_by: Mapping[str, str] | None = None
     version: str = ""
 
@@ -60,31 +62,57 @@ class Reasons:
 
 def find_reasons(plan: Plan, ground: Ground) -> Reasons:
     """Why each change and each restart of the plan is there."""
-    before = _earlier(ground)
+    before = _spec(ground.earlier)
     fields = changed_fields(before, ground.reading.cluster) if before else []
-    found = _attributed(before, ground, [f for f in fields if f.seen]) if before and fields else {}
+    found = _attributed(before, ground, fields) if before else {}
+    named = {reason.field for reasons in found.values() for reason in reasons}
+    told = [_reason(field, ground.reading) for field in fields]
+    idle = tuple(reason for reason in told if reason.field not in named)
+    older = _left_behind(plan, ground, found)
+    found |= older
+    told += [r for reasons in older.values() for r in reasons if r not in told]
     by_key = {
         change.key: found.get(change.key) or _other(change, plan, ground, before) for change in plan.changes
     }
     by_key |= _restarts(plan, ground, by_key)
-    named = {reason.field for reasons in found.values() for reason in reasons}
-    told = [_reason(field, ground.reading) for field in fields]
-    return Reasons(by_key, tuple(told), tuple(r for r in told if r.field not in named))
+    return Reasons(by_key, tuple(dict.fromkeys(told)), idle)
 
 
-def _earlier(ground: Ground) -> Cluster | None:
-    """The spec applied last; None when there is none, or when this pdctl would refuse it."""
-    if ground.earlier is None:
+def _spec(text: str | None) -> Cluster | None:
+    """None when there is none, or when this pdctl would refuse it."""
+    if text is None:
         return None
     try:
-        return examine(ground.earlier, "the last applied spec").cluster
+        return examine(text, "the last applied spec").cluster
     except (ErrorGroup, SpecError):
         return None
 
 
+def _left_behind(
+    plan: Plan, ground: Ground, found: Mapping[Key, tuple[Reason, ...]]
+) -> dict[Key, tuple[Reason, ...]]:
+    """Reasons of what an apply of a part, or one that left hosts out, has not come to."""
+    rest = {change.key for change in plan.changes if change.key not in found and not change.drift}
+    texts: dict[str, set[Key]] = {}
+    for key in rest:
+        text = (ground.of_hosts or {}).get(key.host, ground.earlier)
+        if text and text != ground.earlier:
+            texts.setdefault(text, set()).add(key)
+    older: dict[Key, tuple[Reason, ...]] = {}
+    for text, keys in texts.items():
+        before = _spec(text)
+        if before:
+            some = _attributed(before, ground, changed_fields(before, ground.reading.cluster))
+            older |= {key: some[key] for key in keys & some.keys()}
+    return older
+
+
 def _attributed(before: Cluster, ground: Ground, fields: Sequence[Field]) -> dict[Key, tuple[Reason, ...]]:
+    seen = [field for field in fields if field.seen]
+    if not seen:
+        return {}
     between = Between(before, ground.reading.cluster, ground.desired, ground.secret_digest)
-    groups = groups_of(between, fields)
+    groups = groups_of(between, seen)
     found: dict[Key, list[Group]] = {}
     for key in between.differing():
         found[key] = []
@@ -94,7 +122,7 @@ def _attributed(before: Cluster, ground: Ground, fields: Sequence[Field]) -> dic
                 found[key].append(group)
     missing = [key for key, some in found.items() if not some]
     for group in groups if missing else ():
-        needed = between.needing(group, fields)
+        needed = between.needing(group, seen)
         for key in missing:
             if key in needed:
                 found[key].append(group)

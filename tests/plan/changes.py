@@ -57,7 +57,8 @@ def edit(*pairs: tuple[str, str], spec: str = SPEC, earlier: str | None = SPEC, 
     observed = running(desire(resolve(examine(spec, "old").cluster)))
     contents = {key: row.content for key, row in observed.items() if isinstance(row, File) and row.content}
     plan = make_plan(topology, desired, observed, observed, contents=contents)
-    ground = Ground(topology, reading, desired, "", earlier, {"h1": "0.2", "h2": "0.2"}, version)
+    by = dict.fromkeys(topology.hosts, "0.2")
+    ground = Ground(topology, reading, desired, earlier=earlier, applied_by=by, version=version)
     return Edit(reading, topology, desired, observed, plan, find_reasons(plan, ground))
 
 

@@ -121,6 +121,19 @@ def first() -> Edit:
     return replace(plain, plan=plan, reasons=find_reasons(plan, ground))
 
 
+def test_a_host_that_the_last_apply_left_out_is_held_against_the_spec_it_was_brought_to() -> None:
+    done = edit(SEQS)
+    texts = {"h1": done.reading.text.source.text, "h2": SPEC}
+    ground = Ground(done.topology, done.reading, done.desired, earlier=texts["h1"], of_hosts=texts)
+    found = find_reasons(done.plan, ground)
+    assert [r.text for r in found.by_key[Key("h2", "unit:pdctl-chat-decoder-0.service")]] == [
+        "serving.decoders.max_num_seqs 64 -> 128"
+    ]
+    assert [r.text for r in found.fields] == ["serving.decoders.max_num_seqs 64 -> 128"] and not found.idle
+    [own] = found.by_key[Key("h1", "unit:pdctl-chat-decoder-1.service")]
+    assert own.text == "serving.decoders"
+
+
 def test_another_pdctl_renders_otherwise() -> None:
     """The spec has not changed; the hosts hold something else, as the last pdctl left it."""
     done = edit(SEQS, earlier=SPEC.replace(*SEQS), version="0.3")
