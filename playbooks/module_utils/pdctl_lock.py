@@ -9,7 +9,7 @@ import os
 import shutil
 
 from ansible.module_utils.pdctl_kept import make_folder, sync, write_whole
-from ansible.module_utils.pdctl_observe_generations import LOCK, OWNER, lock_owner
+from ansible.module_utils.pdctl_observe_generations import GENERATIONS, LOCK, OWNER, STORE, lock_owner
 from ansible.module_utils.pdctl_rows import Row
 
 
@@ -52,7 +52,8 @@ def clear_halves(folder: str) -> None:
 
 
 def leave_as_found(folder: str) -> None:
-    """The folder and the one above it, if nothing is in them any more."""
-    for path in (folder, os.path.dirname(folder)):
+    """The folder, those in it and the one above it, if nothing is in them any more."""
+    inside = [os.path.join(folder, name) for name in (GENERATIONS, STORE)]
+    for path in (*inside, folder, os.path.dirname(folder)):
         with contextlib.suppress(OSError):
             os.rmdir(path)

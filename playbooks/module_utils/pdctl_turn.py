@@ -93,8 +93,7 @@ def ended(request: Row, folder: str) -> Row:
 
 
 def tidy(request: Row, folder: str) -> None:
-    if request.get("oldest"):
-        collect_garbage(folder, request["oldest"])
+    collect_garbage(folder, request.get("oldest") or 0)
     if request.get("forget") and not os.path.exists(request["record"]):
         forget_all(folder)
 

@@ -235,6 +235,18 @@ def test_after_destroy_nothing_is_left_even_of_applies_that_changed_nothing(tmp_
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_generation_that_never_came_about_leaves_nothing(tmp_path: Path) -> None:
+    """Another host refused: nothing was changed anywhere."""
+    take(tmp_path, generation=generation(1, file_row(tmp_path / "x")))
+    assert end(tmp_path, number=1, state="") == {}
+    assert list(tmp_path.iterdir()) == []
+    applied(tmp_path, 1, file_row(tmp_path / "x"))
+    before = {p.name for p in folder(tmp_path).rglob("*")}
+    take(tmp_path, generation=generation(2, file_row(tmp_path / "x", b"other\n"), spec="cluster: other\n"))
+    assert end(tmp_path, number=2, state="") == {}
+    assert {p.name for p in folder(tmp_path).rglob("*")} == before
+
+
 def test_what_is_in_the_store_whole_is_not_written_again_and_what_is_torn_is(tmp_path: Path) -> None:
     name = pdctl_generations.keep(str(stored(tmp_path)), b"data")
     path = stored(tmp_path) / "store" / name
