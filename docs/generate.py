@@ -23,7 +23,7 @@ Results go to stdout, progress and errors to stderr. `--json` prints the same re
 | --- | --- |
 | 0 | fine |
 | 1 | an error, a wrong option included |
-| 2 | a difference was found, where the command was asked for it (`pdctl diff --exit-code`) |
+| 2 | a difference or a warning was found by a command that was asked for it (`--exit-code`, `--strict`) |
 | 3 | the SLO was missed (`pdctl bench`) |
 | 130 | interrupted; run the same command again to go on |
 """

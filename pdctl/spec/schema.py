@@ -87,7 +87,7 @@ def _homes(schema: Json) -> dict[str, list[str]]:
     """Section name -> the paths it stands at, in the order of the model."""
     homes: dict[str, list[str]] = {}
     for path, _ in walk():
-        field = _field(schema, path)
+        field = property_at(schema, path)
         for name in _references(field):
             shown = f"{path}[]" if field.get("type") == "array" or _is_list(field) else path
             homes.setdefault(name, []).append(f"{path}.NAME" if "additionalProperties" in field else shown)
@@ -98,7 +98,7 @@ def _is_list(field: Json) -> bool:
     return any(option.get("type") == "array" for option in field.get("anyOf", ()))
 
 
-def _field(schema: Json, path: str) -> Json:
+def property_at(schema: Json, path: str) -> Json:
     """The property that a path of `fields.walk` names."""
     field = schema
     for step in path.replace("[]", "").replace(".NAME", "").split("."):
@@ -120,7 +120,7 @@ def _references(field: Any) -> Iterator[str]:
 def _section(title: str, section: Json) -> str:
     required = section.get("required", ())
     rows = [
-        f"| `{name}` | {_words(field)} | {_default(field, name in required)} | {field['description']} |"
+        f"| `{name}` | {type_words(field)} | {default_of(field, name in required)} | {field['description']} |"
         for name, field in section["properties"].items()
     ]
     about = section.get("description", "")
@@ -138,7 +138,7 @@ def _section(title: str, section: Json) -> str:
     )
 
 
-def _default(field: Json, required: bool) -> str:
+def default_of(field: Json, required: bool) -> str:
     if required:
         return "**required**"
     default = field.get("default")
@@ -147,9 +147,9 @@ def _default(field: Json, required: bool) -> str:
     return f"`{json.dumps(default) if not isinstance(default, str) else default}`"
 
 
-def _words(field: Json) -> str:
+def type_words(field: Json) -> str:
     if "anyOf" in field:
-        return " or ".join(_words(option) for option in field["anyOf"] if option.get("type") != "null")
+        return " or ".join(type_words(option) for option in field["anyOf"] if option.get("type") != "null")
     if "$ref" in field:
         return "mapping"
     if "enum" in field:
@@ -177,11 +177,11 @@ def _text(field: Json) -> str:
 
 def _mapping(field: Json) -> str:
     inner = field["additionalProperties"]
-    return f"mapping of names to {_words(inner)}"
+    return f"mapping of names to {type_words(inner)}"
 
 
 def _list(field: Json) -> str:
-    return f"list of: {_words(field['items'])}"
+    return f"list of: {type_words(field['items'])}"
 
 
 _KINDS = {

@@ -12,6 +12,9 @@ from pdctl.spec.rules.suppress import apart, unused
 from pdctl.topology.model import Topology
 from pdctl.topology.resolve import survey
 
+# Families of rules whose errors change nothing in where instances, GPUs and ports go.
+ELSEWHERE = frozenset({"ARG", "BENCH", "DRIVER", "ENV", "KV", "MATCH", "MODEL", "SECRET", "SUPPRESS", "USE"})
+
 
 @dataclass(frozen=True)
 class Judgement:
@@ -45,7 +48,7 @@ def judge_file(path: Path) -> Judgement:
 def judge(seen: Inspection) -> Judgement:
     """What the spec's own text says, then what follows from it once it is resolved."""
     kept, hushed = apart(seen.suppressed, seen.found)
-    if seen.cluster is None or seen.text is None or _errors(kept):
+    if seen.cluster is None or seen.text is None or not _can_be_resolved(kept):
         return _judgement(seen, None, kept, hushed)
     topology, findings = survey(seen.cluster)
     more, more_hushed = apart(seen.suppressed, seen.text.located(findings))
@@ -68,6 +71,11 @@ def _judgement(
         suppressed=tuple((found, seen.suppressed[found.rule]) for found in hushed),
         left_out=seen.left_out,
     )
+
+
+def _can_be_resolved(found: Iterable[SpecError]) -> bool:
+    """Whether hosts, roles and places are sound, so that what follows from them can be told as well."""
+    return all(error.rule.rstrip("0123456789") in ELSEWHERE for error in _errors(found))
 
 
 def _errors(found: Iterable[SpecError]) -> list[SpecError]:

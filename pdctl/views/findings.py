@@ -105,7 +105,7 @@ def _fingerprint(rule: str, place: Place) -> str:
 def _sentence(found: SpecError) -> str:
     place = found.place.path if found.place else ""
     text = f"{place}: {found.message}" if place else found.message
-    return f"{text}. {found.hint}" if found.hint else text
+    return f"{text}; {found.hint}" if found.hint else text
 
 
 def _command(found: SpecError) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -120,7 +121,7 @@ def _all_of(side: str, pool: Pool) -> dict[Setting, _Given]:
         name = setting.flag if setting.flag in flags else _beginning(setting.flag, flags)
         if name in flags:  # vLLM lets the flag win
             value, index = flags[name]
-            text = value if isinstance(value, str) else str(value).lower() if value is True else str(value)
+            text = value if isinstance(value, str) else json.dumps(value)
             found[setting] = _Given(value, text, ("serving", side, "extra_args", index))
     return found
 
