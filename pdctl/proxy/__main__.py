@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import logging
 import resource
+import signal
 import sys
 from pathlib import Path
 
@@ -21,6 +22,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=__version__)
     path: Path = parser.parse_args(argv).config
     log_to_stderr()
+    signal.signal(
+        signal.SIGHUP, signal.SIG_IGN
+    )  # until it means a reload: the file is about to be read anyway
     try:
         loaded = load(path)
         raise_file_limit()

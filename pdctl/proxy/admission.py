@@ -8,7 +8,7 @@ from filling up. Decoder and prefiller are chosen together, so that nothing can 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -17,6 +17,8 @@ from .config import Limits
 from .fleet import Fleet
 from .member import Member, Use
 from .metrics import Sample
+
+SLOTS = "slots"  # the group of all that wait for a pair with room for their KV
 
 
 class Ends(Protocol):
@@ -51,11 +53,12 @@ class Lease:
 
 @dataclass(eq=False)
 class Waiter:
-    """`find` takes what it finds; `refusal` says why there is no sense in waiting any longer."""
+    """`find` takes what it finds; `refusal` says why there is no sense in waiting any longer. Of those that
+    ask for the same, of one `group`, nobody is served before who came earlier."""
 
     find: Callable[[], Ends | None]
     refusal: Callable[[], RefusedError | None]
-    in_turn: bool  # nobody behind it in the queue is served before it, as far as in turn too
+    group: Hashable
     found: asyncio.Future[Ends] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
@@ -71,7 +74,7 @@ class Admission:
         return await self._found(
             lambda: self._pair(need, avoid),
             lambda: self._refusal(need, avoid),
-            in_turn=True,
+            group=SLOTS,
             late=lambda: "no room on a decoder",
         )
 
@@ -96,24 +99,24 @@ class Admission:
             short = next((each for each in (role, needing) if each and not self._fleet.available(each)), role)
             return f"no {short} was undrained"
 
-        return await self._found(find, refusal, in_turn=False, late=late)
+        return await self._found(find, refusal, group=(role, frozenset(avoid), partner, needing), late=late)
 
     async def _found(
         self,
         find: Callable[[], T | None],
         refusal: Callable[[], RefusedError | None],
         *,
-        in_turn: bool,
+        group: Hashable,
         late: Callable[[], str],
     ) -> T:
         if refused := refusal():
             raise refused
-        found = None if in_turn and any(waiter.in_turn for waiter in self._queue) else find()
+        found = None if any(waiter.group == group for waiter in self._queue) else find()
         if found is not None:
             return found
         if len(self._queue) >= self.limits.queue:
             raise busy(f"{len(self._queue)} requests are waiting for an instance that can take them")
-        waiter = Waiter(find, refusal, in_turn)
+        waiter = Waiter(find, refusal, group)
         self._queue.append(waiter)
         return await self._wait(waiter, late)  # type: ignore[return-value]  # what its own `find` has found
 
@@ -141,13 +144,13 @@ class Admission:
         self.serve()
 
     def serve(self) -> None:
-        blocked = False
+        blocked: set[Hashable] = set()
         for waiter in tuple(self._queue):
-            if waiter.in_turn and blocked:
+            if waiter.group in blocked:
                 continue
             found = waiter.find()
             if found is None:
-                blocked = blocked or waiter.in_turn
+                blocked.add(waiter.group)
                 continue
             self._queue.remove(waiter)
             waiter.found.set_result(found)

@@ -110,8 +110,8 @@ class Fleet:
     def down(self, member: Member, why: str) -> None:
         if member.up:
             log.warning("instance=%s down: %s", member.name, why)
-        member.up = False
-        self.changed()
+            member.up = False
+            self.changed()
 
     def back(self, member: Member, started: float | None) -> None:
         """Its /health answers; decide whether this is still the process that was there before."""
@@ -119,12 +119,16 @@ class Fleet:
         restarted = started != member.started if known else member.was_up and not member.up
         if started is not None:
             member.started = started
+        cooled = 0 < member.out_until <= asyncio.get_running_loop().time()
+        news = not member.up or restarted or cooled
         if not member.up:
             log.info("instance=%s up", member.name)
         member.up = member.was_up = True
+        member.out_until = 0.0 if cooled else member.out_until
         if restarted and not member.left:
             self._restarted(member)
-        self.changed()
+        if news:
+            self.changed()
 
     def transferred(self, prefiller: Member, decoder: Member) -> None:
         """The pair works: whatever peer the prefiller holds is a good one."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from typing import Any
 
 from ansible.module_utils.pdctl_rows import Row
 
 FORMAT = "pdctl-control/1"
+START_S = 3.0  # from its process to its socket; 0.5 s on an idle machine
 ANSWER_S = 5.0  # everything it is asked is answered from memory, or after reading one small file
 # Nobody there: never started, ended, or killed and its socket left behind.
 GONE = (FileNotFoundError, ConnectionRefusedError, ConnectionResetError, BrokenPipeError, NotADirectoryError)
@@ -27,8 +29,16 @@ class AbsentError(ControlError):
     """No proxy listens there."""
 
 
-def proxy_state(path: str) -> Row:
-    return ask_proxy(path, "GET", "/state")
+def proxy_state(path: str, patience_s: float = 0.0) -> Row:
+    """Its state; a proxy that has just been started may take a moment to listen."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            return ask_proxy(path, "GET", "/state")
+        except AbsentError:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(0.1)
 
 
 def ask_proxy(path: str, method: str, page: str, body: Row | None = None) -> Row:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from ansible.module_utils.pdctl_control import AbsentError, ControlError, ask_proxy, proxy_state
+from ansible.module_utils.pdctl_control import START_S, AbsentError, ControlError, ask_proxy, proxy_state
 from ansible.module_utils.pdctl_difference import Problem
 from ansible.module_utils.pdctl_rows import Row
 
@@ -24,7 +24,7 @@ def drain(request: Row, dry: bool, did: list[str]) -> bool:
     """Reload, set the sides, undrain, then drain and wait. `did` grows as the work goes; True when there was
     any. Without a proxy nothing sends requests, so there is nothing to drain."""
     try:
-        work = Drain(request, proxy_state(request["control"]))
+        work = Drain(request, proxy_state(request["control"], START_S))
     except AbsentError as error:
         did.append(f"nothing to drain: {error}")
         return False

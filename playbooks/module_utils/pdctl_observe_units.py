@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 
-from ansible.module_utils.pdctl_control import ControlError, proxy_state
+from ansible.module_utils.pdctl_control import START_S, ControlError, proxy_state
 from ansible.module_utils.pdctl_rows import Row
 from ansible.module_utils.pdctl_sockets import ports_of
 
@@ -81,7 +81,7 @@ def observe_control(path: str) -> Row:
     if not path:
         return NOTHING_LOADED
     try:
-        said = proxy_state(path)
+        said = proxy_state(path, START_S)
     except ControlError:
         return NOTHING_LOADED
     drained = [member["name"] for member in said["members"] if member["drained"]]

@@ -13,7 +13,7 @@ from ansible.module_utils.pdctl_control import ControlError, ask_proxy, proxy_st
 from ansible.module_utils.pdctl_difference import Problem
 from ansible.module_utils.pdctl_drain import drain
 
-from tests.playbooks.front import Front, front, until
+from tests.playbooks.front import Front, front, hurry, until
 
 
 def asked(proxy: Front, **more: Any) -> dict[str, Any]:
@@ -95,14 +95,18 @@ def test_sides_are_set_before_anything_else_and_ended(tmp_path: Path) -> None:
         assert done(asked(proxy, sides=[])) == ["pair all instances again"]
 
 
-def test_without_a_proxy_there_is_nothing_to_drain(tmp_path: Path) -> None:
+def test_without_a_proxy_there_is_nothing_to_drain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hurry(monkeypatch)
     request = {"control": str(tmp_path / "none.sock"), "drain": ["server-0"], "lease_s": 1, "timeout_s": 1}
     did: list[str] = []
     assert drain(request, False, did) is False
     assert did == [f"nothing to drain: no proxy listens on {tmp_path}/none.sock: No such file or directory"]
 
 
-def test_a_socket_that_a_killed_proxy_left_is_no_proxy(tmp_path: Path) -> None:
+def test_a_socket_that_a_killed_proxy_left_is_no_proxy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hurry(monkeypatch)
     with front(tmp_path) as proxy:
         proxy.kill()
         assert Path(proxy.control).exists()

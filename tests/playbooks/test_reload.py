@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from ansible.module_utils.pdctl_reload import take_up
 from ansible.module_utils.pdctl_units import needs_restart, unit_headline
 
 from pdctl.state.digest import content_digest
-from tests.playbooks.front import Front, front
+from tests.playbooks.front import Front, front, hurry
 
 NAME = "pdctl-chat-proxy.service"
 
@@ -83,7 +84,8 @@ def test_a_file_that_needs_a_restart_asks_for_one_and_a_bad_one_is_a_problem(tmp
             take_up(wanted(proxy))
 
 
-def test_a_proxy_that_nobody_can_reach_is_restarted(tmp_path: Path) -> None:
+def test_a_proxy_that_nobody_can_reach_is_restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hurry(monkeypatch)
     with front(tmp_path) as proxy:
         want = wanted(proxy)
         Path(proxy.control).unlink()
@@ -94,3 +96,13 @@ def test_a_proxy_that_nobody_can_reach_is_restarted(tmp_path: Path) -> None:
 
 def test_a_unit_without_a_control_socket_is_asked_nothing() -> None:
     assert observe_control("") == {"loaded": "", "drained": [], "sides": []}
+
+
+def test_a_proxy_that_is_just_starting_is_waited_for(tmp_path: Path) -> None:
+    with front(tmp_path) as proxy:
+        digest = content_digest(proxy.file.read_bytes())
+        proxy.kill()
+        starting = threading.Thread(target=proxy.start)
+        starting.start()
+        assert observe_control(proxy.control)["loaded"] == digest
+        starting.join()
