@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pdctl.adopt.agreement import disagreements
+from pdctl.adopt.apart import set_apart
 from pdctl.adopt.deployment import Deployment, read_deployment
 from pdctl.adopt.leftovers import leftovers
 from pdctl.adopt.machines import engine_values, host_values, secret_values, ssh_values, stack_values
@@ -57,6 +58,8 @@ def _all_pinned(deployment: Deployment, cluster: str | None) -> tuple[dict[str, 
     stack, more = stack_values(deployment)
     model, model_notes = model_values(deployment)
     serving, serving_notes = serving_values(deployment)
+    counts = {row["name"]: _count(row.get("gpus", 0)) for row in hosts}
+    serving_notes += set_apart(serving, counts)
     secrets, secret_notes = secret_values(deployment)
     values = {
         "cluster": cluster or deployment.cluster or CLUSTER,
@@ -70,6 +73,10 @@ def _all_pinned(deployment: Deployment, cluster: str | None) -> tuple[dict[str, 
     }
     notes = [*deployment.notes, *notes, *more, *model_notes, *serving_notes, *secret_notes]
     return _without_empty(values), notes + disagreements(deployment)
+
+
+def _count(gpus: Any) -> int:
+    return int(gpus["count"] if isinstance(gpus, dict) else gpus)
 
 
 def _without_empty(values: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pdctl.cli.options import Json
 if TYPE_CHECKING:
     from pdctl.adopt.draft import Draft
     from pdctl.adopt.targets import Target
+    from pdctl.spec.model import Cluster
 
 Text = str | None
 
@@ -58,7 +59,12 @@ def adopt(
     ssh |= {"known_hosts": known_hosts, "connection": "local" if local else None}
     given = {n: v for n, v in (ssh | {"become": None if sudo else False}).items() if v is not None}
     folder = Path.cwd() if printed else out.parent
-    made = _draft(_targets(hosts or [], from_spec, given, folder), cluster, model)
+    if from_spec is None:
+        found = _targets(hosts or [], given, folder)
+    else:
+        spec = _spec(hosts, given, from_spec)
+        found, cluster = _targets_of(spec, from_spec, folder), cluster or spec.cluster
+    made = _draft(found, cluster, model)
     text = draft_text(made)
     if not printed:
         save(text, out, force)
@@ -97,18 +103,26 @@ def _tell(made: Draft, text: str, out: Path, json: bool) -> None:
         )
 
 
-def _targets(
-    hosts: list[str], from_spec: Path | None, ssh: dict[str, Any], out: Path
-) -> Mapping[str, Target]:
-    from pdctl.adopt.targets import targets, targets_of
+def _targets(hosts: list[str], ssh: dict[str, Any], folder: Path) -> Mapping[str, Target]:
+    from pdctl.adopt.targets import targets
+    from pdctl.errors import SpecError
+
+    if not hosts:
+        raise SpecError("no host is given", hint="name hosts, or a spec with --from")
+    return targets(hosts, ssh, folder)
+
+
+def _targets_of(spec: Cluster, path: Path, folder: Path) -> Mapping[str, Target]:
+    from pdctl.adopt.targets import targets_of
     from pdctl.cli.load import folder_of
+
+    return targets_of(spec, folder_of(path), folder)
+
+
+def _spec(hosts: list[str] | None, ssh: dict[str, Any], path: Path) -> Cluster:
     from pdctl.errors import SpecError
     from pdctl.spec.load import load
 
-    if from_spec is None:
-        if not hosts:
-            raise SpecError("no host is given", hint="name hosts, or a spec with --from")
-        return targets(hosts, ssh, out)
     if hosts or ssh:
         raise SpecError("--from takes hosts and ssh settings from its spec", hint="leave the others out")
-    return targets_of(load(from_spec), folder_of(from_spec), out)
+    return load(path)

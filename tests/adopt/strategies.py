@@ -14,7 +14,7 @@ FLAGS = [
     ["--compilation-config", '{"level":3}'],
     ["--download-dir", "/data/hf models"],
 ]
-VARIABLES = {"NCCL_DEBUG": "INFO", "HF_HOME": "/data/hf", "UCX_TLS": "tcp", "OMP_NUM_THREADS": "4"}
+VARIABLES = {"NCCL_DEBUG": "INFO", "HF_HOME": "/data/hf", "UCX_LOG_LEVEL": "info", "OMP_NUM_THREADS": "4"}
 KV = {"layers": 3, "kv_heads": 4, "head_dim": 16, "bytes_per_value": 4}
 MODELS = [
     {"id": "openai/gpt-oss-20b"},
