@@ -22,6 +22,11 @@ KINDS: Mapping[str, Kind] = {
     "system_warning": "notice",
     "error": "notice",
 }
+# Ansible 2.18 and 2.19 (plugins/connection/ssh.py) -> what it means.
+LOST = {
+    "Data could not be sent to remote host": "its ssh connection was lost in the middle of work",
+    "Failed to connect to the host via ssh:": "there is no ssh connection to it for its work",
+}
 # ansible-core 2.19 puts these before a module's own words; 2.18 does not.
 PREFIXES = ("Task failed: ", "Module failed: ", "Action failed: ")
 
@@ -67,7 +72,7 @@ def event_of(raw: Mapping[str, Any]) -> Event | None:
         host=data.get("host", ""),
         task=data.get("play" if kind == "play" else "task", ""),
         changed=bool(result.get("changed")),
-        msg=reason(result) if kind in ("failed", "ignored", "unreachable") else "",
+        msg=_why(kind, result, data.get("task", "")),
         data=result,
     )
 
@@ -89,6 +94,12 @@ def advance(before: HostResult, event: Event) -> HostResult:
     return replace(after, status=status, message=event.msg, task=event.task)
 
 
+def _why(kind: Kind, result: Mapping[str, Any], task: str) -> str:
+    if kind == "unreachable":
+        return lost(reason(result), task)
+    return reason(result) if kind in ("failed", "ignored") else ""
+
+
 def reason(result: Mapping[str, Any]) -> str:
     """Why a task failed: the message of the module or of the failed items, and the end of stderr."""
     if result.get("censored"):
@@ -101,6 +112,16 @@ def reason(result: Mapping[str, Any]) -> str:
         text = text.removeprefix(prefix)
     stderr = _last_lines(result.get("module_stderr") or result.get("stderr") or "")
     return "\n".join([text, *stderr]) if text else "\n".join(stderr) or "failed without a message"
+
+
+def lost(said: str, task: str) -> str:
+    """One line in place of Ansible's words around those of ssh: at what the host was lost, and why."""
+    for prefix, what in LOST.items():
+        if said.startswith(prefix):
+            rest = said.removeprefix(prefix).split("over ssh:")[-1]
+            words = "; ".join(line.strip() for line in rest.splitlines() if line.strip())
+            return f"{what} (`{task}`)" + (f": {words}" if words else "")
+    return said
 
 
 def _last_lines(text: str, count: int = 5) -> Sequence[str]:

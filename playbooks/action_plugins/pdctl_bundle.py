@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 from shlex import quote
 
-from ansible.errors import AnsibleActionFail
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 
 BATCH_BYTES = 512 * 2**20  # so that a host needs little room beside the bundle itself
@@ -15,6 +16,8 @@ BATCH_BYTES = 512 * 2**20  # so that a host needs little room beside the bundle 
 
 # Sticky and on a disk; what a cut-off transfer leaves there the module finds again (pdctl_receive.py: SENT).
 FOLDER = "/var/tmp/pdctl-%s.XXXXXXXXXX"
+
+FIGURES = re.compile(r"^[0-9]+[+][0-9]+ records (in|out)|^[0-9]+ bytes")
 
 
 class ActionModule(ActionBase):
@@ -55,11 +58,19 @@ class ActionModule(ActionBase):
             )
             self._low_level_execute_command("mkdir -p " + " ".join(map(quote, folders)), sudoable=False)
             for name in batch:
-                self._transfer_file(os.path.join(source, name), self._connection._shell.join_path(sent, name))
+                self._send_one(os.path.join(source, name), self._connection._shell.join_path(sent, name))
             arguments = {"request": request, "files": batch, "sent": sent}
             return self._execute_module(module_args=arguments, task_vars=task_vars)
         finally:
             self._low_level_execute_command(f"rm -rf {quote(folder)}", sudoable=False)
+
+    def _send_one(self, source: str, target: str) -> None:
+        try:
+            self._transfer_file(source, target)
+        except AnsibleConnectionFailure:
+            raise
+        except AnsibleError as error:
+            raise AnsibleActionFail(f"{target} was not sent: {last_words(str(error))}") from None
 
     def _made_folder(self, cluster: str) -> str:
         done = self._low_level_execute_command(f"mktemp -d {FOLDER % cluster}", sudoable=False)
@@ -71,6 +82,12 @@ class ActionModule(ActionBase):
 def decoded(request) -> dict:
     """As module_utils/pdctl_request.py reads it, which the controller cannot import."""
     return json.loads(base64.b64decode(request)) if isinstance(request, str) else request
+
+
+def last_words(said: str) -> str:
+    """The reason at the end of what sftp, scp or dd printed, without dd's figures."""
+    lines = [line for line in said.splitlines() if line.strip() and not FIGURES.search(line)]
+    return lines[-1].strip() if lines else said
 
 
 def sizes(source: str, names: list) -> dict:

@@ -17,6 +17,7 @@ import pytest
 
 from pdctl.errors import ApplyError
 from pdctl.hosts.ansible import Event, Outcome, check_version, environment, run_playbook
+from pdctl.hosts.ansible_events import event_of
 from pdctl.hosts.ansible_vars import ansible_host_vars
 from pdctl.hosts.control_path import fits
 from pdctl.hosts.reach import Reach
@@ -181,6 +182,7 @@ INTERRUPTED = """
 import sys
 from pathlib import Path
 from pdctl.hosts.ansible import run_playbook
+from pdctl.hosts.ansible_events import event_of
 from pdctl.hosts.ansible_vars import ansible_host_vars
 from pdctl.hosts.reach import Reach
 from tests.hosts_unit.sshd import free_port
@@ -271,3 +273,23 @@ def _until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         threading.Event().wait(0.01)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            'Data could not be sent to remote host "10.0.0.1". Make sure this host can be reached over ssh: ',
+            "its ssh connection was lost in the middle of work (`Put`)",
+        ),
+        (
+            "Failed to connect to the host via ssh: mux: gone\nssh: timed out\n",
+            "there is no ssh connection to it for its work (`Put`): mux: gone; ssh: timed out",
+        ),
+        ("Permission denied", "Permission denied"),
+    ],
+)
+def test_a_lost_host_is_told_in_one_line_with_what_it_was_at(said: str, told: str) -> None:
+    raw = {"event": "runner_on_unreachable", "event_data": {"host": "a", "task": "Put", "res": {"msg": said}}}
+    event = event_of(raw)
+    assert event and event.msg == told
