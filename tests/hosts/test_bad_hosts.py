@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from tests.hosts.line import CONFIG, HOSTS, RECORD, SPEC, Line, changed, line_on_hosts, soak, unit
+from tests.hosts.line import CONFIG, HOSTS, RECORD, SPEC, UNITS, Line, changed, soak, unit
 from tests.hosts.mended import converges
 from tests.hosts.plays import inside
 
 pytestmark = pytest.mark.hosts
 
 KEYS = "/root/host-keys"
-
-
-@pytest.fixture(scope="module")
-def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Line]:
-    """Without the bundle in view, so that pdctl has to bring it."""
-    with line_on_hosts(tmp_path_factory, bound=False) as line:
-        line.apply()
-        yield line
-
-
-@pytest.fixture
-def line(hosts: Line) -> Line:
-    hosts.mend()
-    return hosts
 
 
 def of_h2(line: Line, **ssh: Any) -> None:
@@ -97,6 +83,24 @@ FAULTS = {
         "h2: sudo asks opspw for a password",
         "as root on the host: echo 'opspw ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/pdctl",
     ),
+    "a key that is not there": Fault(
+        lambda line: of_h2(line, key="no-such-key"),
+        lambda line: line.write(),
+        "h2: `ssh.key` cannot be used: ",
+        "name the private key",
+    ),
+    "no root without sudo": Fault(
+        lambda line: of_h2(line, become=False),
+        lambda line: line.write(),
+        f"h2: ops is not root there and may not read all of what pdctl keeps: {RECORD}",
+        "set `become: true` in its ssh section",
+    ),
+    "a link in place of the configuration": Fault(
+        on_h2(f"mv {CONFIG} {CONFIG}-real; ln -s {CONFIG}-real {CONFIG}"),
+        on_h2(f"rm {CONFIG}; mv {CONFIG}-real {CONFIG}"),
+        f"h2: it cannot be observed, so nothing is planned there: directory:{CONFIG}: it is a link to",
+        "look at that on the host",
+    ),
     "unknown user": Fault(
         lambda line: of_h2(line, user="nobody-here"),
         lambda line: line.write(),
@@ -162,10 +166,20 @@ FULL = {
         f"umount $(dirname {RECORD})",
         f"{RECORD} was not written: No space left on device",
     ),
-    "read-only configuration": (
-        f"chmod 666 {CONFIG}/decoder-0.env; mount --bind /etc/pdctl /etc/pdctl; "
-        "mount -o remount,ro,bind /etc/pdctl",
-        "umount /etc/pdctl",
+    "disk full where the bundle lies": (
+        "rm -r /opt/pdctl/venvs/* /opt/pdctl/bundle/*; mount -t tmpfs -o size=1m tmpfs /opt/pdctl/bundle",
+        "umount /opt/pdctl/bundle",
+        "was not written: No space left on device",
+    ),
+    "disk full where the bundle is sent to": (
+        "rm -r /opt/pdctl/venvs/* /opt/pdctl/bundle/*; mount -t tmpfs -o size=1m,mode=1777 tmpfs /var/tmp",
+        "umount /var/tmp",
+        "No space left on device",
+    ),
+    "read-only /etc": (
+        f"chmod 666 {CONFIG}/decoder-0.env; rm {UNITS}/{unit('decoder-0')}; "
+        "mount --bind /etc /etc; mount -o remount,ro,bind /etc",
+        "umount /etc",
         "Read-only file system",
     ),
 }

@@ -2,69 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
+import re
 import signal
-import subprocess
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
-from tests.hosts.line import HOSTS, Line, Ran, changed, line_on_hosts, soak
+from tests.hosts.line import Line, Ran, changed, soak
 from tests.hosts.mended import converges
+from tests.hosts.midway import MOMENTS, begun, building, children, copying, ended, wait_for
 from tests.labs import until
 
 pytestmark = pytest.mark.hosts
-
-
-@pytest.fixture(scope="module")
-def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Line]:
-    """Without the bundle in view, so that pdctl has to bring it."""
-    with line_on_hosts(tmp_path_factory, bound=False) as line:
-        line.apply()
-        yield line
-
-
-@pytest.fixture
-def line(hosts: Line) -> Line:
-    hosts.mend()
-    return hosts
-
-
-def wait_for(running: subprocess.Popen[str], line: Line, condition: Callable[[], bool]) -> None:
-    def holds() -> bool:
-        assert running.poll() is None, running.communicate()
-        return condition()
-
-    until(holds, timeout=60)
-
-
-def builds(line: Line, host: str) -> bool:
-    return line.lab.exec(host, ["sh", "-c", "ls -d /opt/pdctl/venvs/.pdctl-build"]).returncode == 0
-
-
-def begun(line: Line, during: str) -> subprocess.Popen[str]:
-    """An apply that is in the middle of something."""
-    if during == "building environments":
-        for host in HOSTS:
-            line.inside("rm -r /opt/pdctl/venvs/*", host)
-        running = line.start("apply", "--yes")
-        wait_for(running, line, lambda: builds(line, "h1") and builds(line, "h2"))
-        return running
-    line.write({"engine": {"kind": "simulator", "simulator": {"start_s": 4}}})
-    before = line.lives()
-    running = line.start("apply", "--yes")
-    wait_for(running, line, lambda: {"decoder-0", "decoder-1"} <= changed(before, line.lives()))
-    return running
-
-
-def ended(running: subprocess.Popen[str]) -> Ran:
-    out, err = running.communicate(timeout=60)
-    return Ran(running.returncode, out, err)
-
-
-MOMENTS = ("building environments", "waiting for decoders")
 
 
 @pytest.mark.parametrize("during", MOMENTS)
@@ -87,15 +37,18 @@ def test_after_a_kill_the_next_apply_goes_on(line: Line, during: str) -> None:
     until(lambda: children(line) == [], timeout=60)
 
 
-def children(line: Line) -> list[str]:
-    """Processes that pdctl has left behind: its private state folder is in their environment."""
-    mark = f"XDG_STATE_HOME={line.state}".encode()
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # it has ended meanwhile
-            if mark in (folder / "environ").read_bytes().split(b"\0"):
-                found.append((folder / "cmdline").read_text().replace("\0", " "))
-    return found
+def test_after_a_kill_nothing_waits_on_for_an_engine_that_never_serves(line: Line) -> None:
+    """Neither Ansible here nor its module there, else the next apply would stand behind it."""
+    line.write({"engine": {"kind": "simulator", "simulator": {"start_s": 600}}})
+    before = line.lives()
+    running = line.start("apply", "--yes")
+    wait_for(running, lambda: changed(before, line.lives()))
+    running.kill()
+    ended(running)
+    line.write()
+    begun_at = time.monotonic()
+    converges(line)
+    assert time.monotonic() - begun_at < 60
 
 
 def test_a_second_apply_at_the_same_time_is_refused_and_told_of_the_first(line: Line) -> None:
@@ -110,23 +63,78 @@ def test_a_second_apply_at_the_same_time_is_refused_and_told_of_the_first(line: 
     assert first.status == 0 and line.diff()["empty"]
 
 
-@soak
-def test_a_host_lost_in_the_middle_is_named_and_the_next_apply_goes_on(line: Line) -> None:
-    for host in HOSTS:
-        line.inside("rm -r /opt/pdctl/venvs/*", host)
-    running = line.start("apply", "--yes")
+def unplug(line: Line) -> None:
+    line.lab.cut("h2")
+
+
+def kill_sshd(line: Line) -> None:
+    """With all its sessions; systemd starts it again."""
+    line.inside("systemctl kill -s KILL --kill-whom=all ssh", "h2")
+
+
+def reboot(line: Line) -> None:
+    line.lab.reboot("h2")
+
+
+def pull_the_power(line: Line) -> None:
+    line.lab.poweroff("h2")
+
+
+LOSSES: dict[str, Callable[[Line], None]] = {
+    "link cut": unplug,
+    "sshd killed": kill_sshd,
+    "host rebooted": reboot,
+    "power cut": pull_the_power,
+}
+
+
+@pytest.mark.parametrize("during", [MOMENTS[0], pytest.param(MOMENTS[1], marks=soak)])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_host_lost_in_the_middle_is_named_and_the_next_apply_goes_on(
+    line: Line, loss: str, during: str
+) -> None:
+    running = begun(line, during) if during != MOMENTS[0] else building(line, ("h2",))
+    began = time.monotonic()
     try:
-        wait_for(running, line, lambda: builds(line, "h2"))
-        line.lab.cut("h2")
-        begun_at = time.monotonic()
+        LOSSES[loss](line)
         ran = ended(running).must(1)
-        assert time.monotonic() - begun_at < 60
     finally:
-        line.lab.uncut("h2")
-    error = ran.err[ran.err.index("error: ") :].splitlines()
-    assert error[0] == "error: `line` was not brought to its spec on 1 host" and error[1].startswith("  h2: ")
-    assert "create venv /opt/pdctl/venvs/proxy-" in ran.err
+        back(line)
+    assert time.monotonic() - began < 60
+    rows = error_of(ran)
+    assert rows[0] == "error: `line` was not brought to its spec on 1 host"
+    assert re.match(r"  h2: (its ssh connection was lost|there is no ssh connection)", rows[1]), ran.err
+    assert rows[2].startswith("hint: ")
+    if during == MOMENTS[0]:
+        assert "create venv /opt/pdctl/venvs/proxy-" in ran.err  # the other host was finished
     converges(line)
+
+
+def test_a_link_cut_in_the_middle_of_a_file_leaves_no_part_of_it(line: Line) -> None:
+    running, part, whole = copying(line, "h2")
+    unplug(line)
+    try:
+        size = part.stat().st_size
+        ran = ended(running).must(1)
+    finally:
+        back(line)
+    assert 0 < size < whole
+    rows = error_of(ran)
+    assert "no ssh connection to it for its work (`Copy wheels and other bundle files" in rows[1], ran.err
+    assert line.inside("ls /opt/pdctl/bundle/wheels 2>/dev/null || true", "h2").split() == []
+    converges(line)
+    assert line.inside("ls -d /var/tmp/pdctl-* /home/ops/.ansible 2>/dev/null || true", "h2") == ""
+    line.inside(f"test $(stat -c %s /opt/pdctl/bundle/wheels/{part.name}) = {whole}", "h2")
+
+
+def back(line: Line) -> None:
+    """The host answers again, whatever happened to it; what runs there is what systemd started."""
+    line.lab.uncut("h2")
+    line.lab.boot("h2")
+
+
+def error_of(ran: Ran) -> list[str]:
+    return ran.err[ran.err.index("error: ") :].splitlines()
 
 
 @soak
@@ -139,7 +147,7 @@ def test_a_prefiller_lost_after_its_decoder_was_restarted_is_restarted_by_the_ne
     line.write(stale, decoders={"count": 1, "env": {"NCCL_DEBUG": "INFO"}})
     running = line.start("apply", "--yes")
     try:
-        wait_for(running, line, lambda: "decoder-0" in changed(lives, line.lives()))
+        wait_for(running, lambda: "decoder-0" in changed(lives, line.lives()))
         line.lab.cut("h1")
         assert "start" in ended(running).must(1).err
     finally:
