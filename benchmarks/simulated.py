@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pdctl import __version__
 from pdctl.desired import desire
 from pdctl.spec.load import load
 from pdctl.state import File, Key, Resource, State, Unit
@@ -43,6 +44,9 @@ FACTS = {
     "memory_bytes": 2 << 40,
     "disk_free": {"/": 1 << 40},
 }
+
+
+GENERATIONS = 10  # as many as are kept (`generations.keep`)
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ def write_case(case: Case, hosts: int, folder: Path) -> None:
     with (folder / "answers.jsonl").open("w") as file:
         for host in resolve(load(spec)).hosts:
             seen = {key: r for key, r in present.items() if key.host == host}
-            answer = _answer(host, seen, _contents(seen, wanted, applied))
+            answer = _answer(host, seen, _contents(seen, wanted, applied), before.read_text())
             if case.drift and host == first.host:
                 row = next(row for row in answer["resources"] if row.get("path") == first.id[5:])
                 row["digest"] = "sha256:" + "0" * 64
@@ -108,7 +112,7 @@ def _contents(seen: State, wanted: State, applied: State) -> dict[str, str]:
     return found
 
 
-def _answer(host: str, seen: State, contents: dict[str, str]) -> dict[str, Any]:
+def _answer(host: str, seen: State, contents: dict[str, str], spec: str) -> dict[str, Any]:
     rows = [resource_to_json(resource) for _, resource in sorted(seen.items())]
     record = {"version": 1, "resources": [row | {"created": True} for row in rows], "pending": []}
     return {
@@ -116,7 +120,15 @@ def _answer(host: str, seen: State, contents: dict[str, str]) -> dict[str, Any]:
         "record": record if rows else None,
         "contents": contents,
         "facts": {"hostname": host, **FACTS},
+        "kept": _kept(spec) if rows else None,
     }
+
+
+def _kept(spec: str) -> dict[str, Any]:
+    """Generations, and the spec of the newest."""
+    made = {"state": "complete", "at": "2026-01-01T00:00:00+00:00", "by": "ops@deploy", "pdctl": __version__}
+    rows = [made | {"number": n, "what": "12 updated", "age_s": 60.0} for n in range(1, GENERATIONS + 1)]
+    return {"generations": rows, "spec_text": {"number": GENERATIONS, "text": spec}, "mark": "1"}
 
 
 def lines(file: Path) -> Iterator[tuple[str, Any]]:
