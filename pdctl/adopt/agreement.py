@@ -6,7 +6,19 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pdctl.adopt.deployment import Deployment, member_of
 from pdctl.adopt.engine import Engine
-from pdctl.adopt.note import DECODERS, LMCACHE, MODEL, PROXY, SERVING, STACK, Kind, Note, Section
+from pdctl.adopt.machines import kind_and_device
+from pdctl.adopt.note import (
+    DECODERS,
+    LMCACHE,
+    MODEL,
+    POOLS,
+    PROXY,
+    SERVING,
+    STACK,
+    Kind,
+    Note,
+    Section,
+)
 from pdctl.adopt.places import owner
 from pdctl.topology.model import Role
 
@@ -46,6 +58,8 @@ def disagreements(deployment: Deployment) -> list[Note]:
         found += _different(having, STACK, f"{name} version", _version_reader(name))
     if lmcache:
         found += [note for engine in deployment.engines for note in _lmcache(engine)]
+    if kind_and_device(deployment) == ("vllm", "cuda"):
+        found += [note for engine in deployment.engines for note in _gpus(deployment, engine)]
     return found + list(_proxy(deployment))
 
 
@@ -61,6 +75,22 @@ def _different(engines: Sequence[Engine], section: Section, name: str, reading: 
     if len(holders) > 1:
         told = "; ".join(f"{value} ({', '.join(labels)})" for value, labels in holders.items())
         yield Note(Kind.CONTRADICTION, section, "all engines", f"{name} differs: {told}")
+
+
+def _gpus(deployment: Deployment, engine: Engine) -> Iterator[Note]:
+    section = POOLS[engine.role.value] if engine.role else SERVING
+    named = engine.process.environment.get("CUDA_VISIBLE_DEVICES", "")
+    if engine.foreign_gpus:
+        text = "names GPUs that the host does not show; pdctl knows whole GPUs by their index"
+        yield Note(Kind.LEFT_OUT, section, engine.label, text, f"CUDA_VISIBLE_DEVICES={named}")
+    if len(engine.gpus) < engine.tensor_parallel:
+        text = f"has {len(engine.gpus)} GPUs for tensor parallel size {engine.tensor_parallel}"
+        yield Note(Kind.CONTRADICTION, section, engine.label, text, f"CUDA_VISIBLE_DEVICES={named}")
+    gpus = next(seen.answer.facts.gpus for seen in deployment.hosts if seen.name == engine.host)
+    used = {gpu.index for gpu in gpus if gpu.uuid in engine.process.gpus}
+    if used and used != set(engine.gpus):
+        text = f"uses GPUs {sorted(used)} by nvidia-smi, and {list(engine.gpus)} by its variables"
+        yield Note(Kind.CONTRADICTION, section, engine.label, text, "CUDA_DEVICE_ORDER")
 
 
 def _lmcache(engine: Engine) -> Iterator[Note]:

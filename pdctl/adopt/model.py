@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from pdctl.adopt.deployment import Deployment
@@ -44,7 +45,7 @@ def model_values(deployment: Deployment) -> tuple[dict[str, Any], list[Note]]:
 def _identity(deployment: Deployment, word: str) -> tuple[dict[str, Any], list[Note]]:
     """The id, and the folder that the weights are loaded from if that is how the engines are started."""
     if not word.startswith("/"):
-        return {"id": word}, []
+        return {"id": word}, list(_own_copy(deployment, word))
     if word.rstrip("/") == f"{OUR_MODELS}/tiny":
         return {"id": TINY}, []
     if hub := HUB.search(word):
@@ -59,6 +60,17 @@ def _identity(deployment: Deployment, word: str) -> tuple[dict[str, Any], list[N
     found = known or (last if re.fullmatch(MODEL_ID, last) else "model")
     text = "the id is taken from the folder's name; it sizes the KV buffers if pdctl knows the model"
     return {"id": found, "path": word}, [Note(Kind.GUESS, MODEL, "model", text, word)]
+
+
+def _own_copy(deployment: Deployment, word: str) -> Iterator[Note]:
+    """Weights that were loaded by name are not where pdctl's engines look."""
+    holders = [
+        e for e in deployment.engines if word in e.process.models and "HF_HOME" not in e.process.environment
+    ]
+    if holders:
+        text = f"the weights are in the Hugging Face cache of {holders[0].process.user or 'another user'};"
+        advice = " pdctl's engines load their own copy, unless `path` names a folder that they can read"
+        yield Note(Kind.DIFFERENT, MODEL, "model", text + advice)
 
 
 def _config(deployment: Deployment, word: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ class Gpu:
     index: int
     uuid: str
     name: str
-    memory_total: int | None = None  # MiB
+    driver_version: str = ""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from pdctl.adopt.draft import Draft
 from pdctl.adopt.engine import Engine
+from pdctl.adopt.observed import Seen
 from pdctl.adopt.verdict import judge
 
 FORMAT = "pdctl-adoption/1"
@@ -22,6 +23,7 @@ def report(draft: Draft, path: str | None) -> dict[str, Any]:
         "cluster": draft.values["cluster"],
         "valid": not draft.problems,
         "problems": [problem.message for problem in draft.problems],
+        "hosts": [_host(seen) for seen in deployment.hosts],
         "found": [_row(engine, names.get((engine.host, engine.port))) for engine in deployment.engines],
         "proxy": None
         if front is None
@@ -38,6 +40,17 @@ def report(draft: Draft, path: str | None) -> dict[str, Any]:
 def _names(draft: Draft) -> dict[tuple[str, int], str]:
     topology = judge(draft.values).topology
     return {(i.host, i.ports.http): i.name for i in topology.instances} if topology else {}
+
+
+def _host(seen: Seen) -> dict[str, Any]:
+    facts = seen.answer.facts
+    return {
+        "host": seen.name,
+        "address": seen.address,
+        "os": f"{facts.os_id} {facts.os_version}".strip(),
+        "gpus": [gpu.name for gpu in facts.gpus],
+        "driver": facts.gpus[0].driver_version if facts.gpus else None,
+    }
 
 
 def _row(engine: Engine, name: str | None) -> dict[str, Any]:

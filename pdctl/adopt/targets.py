@@ -16,8 +16,8 @@ from pdctl.spec.model import Cluster
 from pdctl.spec.values import ANSIBLE_GROUPS, HOST_NAME
 
 ARGUMENT = re.compile(
-    r"(?:(?P<name>[^=@:\[\]]+)=)?(?:(?P<user>[^@\s]+)@)?"
-    r"(?P<address>\[[0-9a-fA-F:.]+\]|[^:\s\[\]]+|[0-9a-fA-F]*:[0-9a-fA-F:]+?)(?::(?P<port>\d{1,5}))?"
+    r"(?:(?P<name>[^=@:\[\]\s]+)=)?(?:(?P<user>[^@=\s-][^@=\s]*)@)?"
+    r"(?P<address>\[[0-9a-fA-F:.]+\]|[^:@=\s\[\]-][^:@=\s\[\]]*|[0-9a-fA-F]*:[0-9a-fA-F:]+?)(?::(?P<port>\d{1,5}))?"
 )
 PATHS = ("key", "config", "known_hosts")  # of `ssh`, relative to the spec
 

@@ -20,6 +20,8 @@ TITLES = {
 def show_report(document: Mapping[str, Any], console: Console) -> None:
     """Nothing from a host is read as markup."""
     _title(console, "Found", "bold")
+    for row in document["hosts"]:
+        console.print(Text("  " + _host(row)))
     for row in document["found"]:
         console.print(Text("  " + _found(row)))
     if proxy := document["proxy"]:
@@ -42,6 +44,14 @@ def show_report(document: Mapping[str, Any], console: Console) -> None:
 
 def _title(console: Console, title: str, style: str) -> None:
     console.print(Text(title, style=style))
+
+
+def _host(row: Mapping[str, Any]) -> str:
+    kinds = {name: row["gpus"].count(name) for name in row["gpus"]}
+    gpus = "".join(f"  {count} x {name}" for name, count in kinds.items())
+    return f"{row['host']:<14} {row['address']}  {row['os']}{gpus}" + (
+        f"  driver {row['driver']}" if row["driver"] else ""
+    )
 
 
 def _found(row: Mapping[str, Any]) -> str:

@@ -31,7 +31,7 @@ def process(argv: list[str], **more: Any) -> Process:
 
 
 def seen(*processes: Process, name: str = "h1", address: str = "10.0.0.1", **answer: Any) -> Seen:
-    gpus = tuple(Gpu(i, f"GPU-{i}a{i}b", "NVIDIA H100 80GB HBM3", 81559) for i in range(8))
+    gpus = tuple(Gpu(i, f"GPU-{i}a{i}b", "NVIDIA H100 80GB HBM3", "580.95.05") for i in range(8))
     facts = answer.pop("facts", Facts(name, "ubuntu", "22.04", gpus))
     addresses = answer.pop("addresses", (("eth0", address),))
     return Seen(name, address, Answer(facts, addresses=addresses, processes=tuple(processes), **answer))

@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from pdctl.adopt.draft import Draft, draft
+from pdctl.adopt.note import Kind
 from pdctl.adopt.observed import Process, Seen
+from pdctl.adopt.write import draft_text
+from pdctl.spec.load import parse
 from tests.adopt.deployed import process, seen
 
 SENDER = """\
@@ -53,6 +57,18 @@ def front(line: str = FRONT) -> Process:
 
 def host(*processes: Process, **answer: Any) -> Seen:
     return seen(*(processes or (prefiller(), decoder(), front())), **answer)
+
+
+def drafted(*hosts: Seen, **more: Any) -> Draft:
+    """Whatever is in it, what comes out is a valid file."""
+    found = draft(hosts or [host()], **more)
+    assert found.problems == ()
+    assert parse(draft_text(found), "cluster.yaml")
+    return found
+
+
+def told(found: Draft, kind: Kind) -> str:
+    return "\n".join(f"{n.where}: {n.text} [{n.original}]" for n in found.notes if n.kind is kind)
 
 
 def _engine(role: str, port: int, words: str, text: str, more: dict[str, Any]) -> Process:
