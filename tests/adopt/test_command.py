@@ -37,7 +37,7 @@ def test_a_host_is_an_address_with_or_without_name_user_and_port(
     assert said == {"user": "ops", "port": None} | means
 
 
-@pytest.mark.parametrize("argument", ["", "-oProxyCommand=x", "a b", "h:port", "a=b=c"])
+@pytest.mark.parametrize("argument", ["", "-oProxyCommand=x", "a b", "h:port", "a=b=c", "a=-oX", "-x@h"])
 def test_what_is_no_host_is_refused(argument: str) -> None:
     with pytest.raises(SpecError, match="is no host"):
         targets([argument], {}, HERE)
