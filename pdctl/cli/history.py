@@ -76,6 +76,7 @@ def rollback(
     number, path = _number(generation, path)
     topology = load_topology(path)
 
+    from pdctl.apply.account import account
     from pdctl.apply.history import past, target
     from pdctl.apply.rollback import look_back
     from pdctl.hosts.local_lock import local_lock
@@ -89,7 +90,7 @@ def rollback(
         seen = past(sessions, topology.cluster)
         back = look_back(topology, folder, sessions, seen, target(seen, number))
         warn(back.look.warnings)
-        document = plan_document(back.look.plan)
+        document = plan_document(back.look.plan, account(back.look))
         if not json:
             show_plan(document, out(), diffs=False)
         done = _carried_back(back, yes, sessions)
