@@ -1,4 +1,4 @@
-"""The example of each rule, put into a sound spec."""
+"""A sound spec, and parts that stand in place of its own: the examples of rules, and inputs of bug cases."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ WITHOUT_EXAMPLE = {
 
 def broken_by(rule: About) -> str:
     """A spec that is sound but for the rule's example."""
-    replaced = set(KEY.findall(rule.example))
+    return sound_but_for(rule.example)
+
+
+def sound_but_for(part: str) -> str:
+    """A sound spec in which the sections of `part` stand in place of its own."""
+    replaced = set(KEY.findall(part))
     kept = [text for key, text in SOUND.items() if key not in replaced]
-    return rule.example + "".join(kept) if rule.example.startswith("%") else "".join(kept) + rule.example
+    return part + "".join(kept) if part.startswith("%") else "".join(kept) + part

@@ -17,6 +17,7 @@ from pdctl.knowledge.matching import (
 from pdctl.knowledge.versions import STABLE_BUILTIN_HASH_PYTHON, at_least
 from pdctl.spec.finding import Finding, Path
 from pdctl.spec.model import Cluster
+from pdctl.spec.rules.arguments import owned
 from pdctl.spec.rules.environment import reserved
 from pdctl.spec.rules.rule import pin, pools
 from pdctl.spec.rules.settings import effective
@@ -129,7 +130,7 @@ def _all_of(side: str, pool: Pool) -> dict[Setting, _Given]:
 def _beginning(flag: str, flags: dict[str, tuple[Any, int]]) -> str:
     """argparse takes any beginning that fits one flag only."""
     for name in flags:
-        if len(name) > 6 and flag.startswith(name):
+        if len(name) > 6 and flag.startswith(name) and owned(name) is None:
             known = [each.flag for each in SETTINGS if each.flag.startswith(name)]
             if name not in known and len(known) == 1:
                 return name

@@ -37,7 +37,7 @@ def values_stay_out(cluster: Cluster) -> Iterator[Finding]:
         for i, word in enumerate(pool.extra_args):
             if _is_token(word.rpartition("=")[2]):
                 yield Finding(
-                    "SECRET005", (*path, "extra_args", i), "a secret never stands in this file", HINT
+                    "SECRET001", (*path, "extra_args", i), "a secret never stands in this file", HINT
                 )
 
 
