@@ -22,6 +22,8 @@ from pdctl.state.digest import content_digest, object_digest
 from pdctl.topology.model import Instance, Role, Topology
 from pdctl.topology.placement import uses_gpus
 
+# The line of a unit file that ends with the revision, which is a digest of the text without it.
+REVISION = b"\nEnvironment=PDCTL_REVISION="
 # Seconds the proxy may take to answer /health.
 PROXY_START_S = 30
 
@@ -104,9 +106,10 @@ def _resources(topology: Topology, process: _Process) -> list[Resource]:
     variables = render("units/environment.j2", name=name, variables=process.variables)
     env = config_file(topology, f"{name}.env", variables)
     digests = sorted([env.digest, *(process.static or (file.digest for file in process.inputs))])
-    template = content_digest(_text(cluster, process, env, revision=""))
-    revision = object_digest([template, digests, process.venv.digest])
-    unit_file = _text(cluster, process, env, revision)
+    text = _text(cluster, process, env)
+    revision = object_digest([content_digest(text), digests, process.venv.digest])
+    before, line, after = text.rpartition(REVISION)  # the last: no text of the user's comes after it
+    unit_file = before + line + revision.encode() + after
     return [
         env,
         File(path=unit_path(cluster, name), digest=content_digest(unit_file), content=unit_file),
@@ -127,7 +130,8 @@ def _resources(topology: Topology, process: _Process) -> list[Resource]:
     ]
 
 
-def _text(cluster: str, process: _Process, env: File, revision: str) -> bytes:
+def _text(cluster: str, process: _Process, env: File) -> bytes:
+    """The unit file but for its revision."""
     name = process.name
     return render(
         "units/instance.service.j2",
@@ -142,14 +146,12 @@ def _text(cluster: str, process: _Process, env: File, revision: str) -> bytes:
         notes=process.notes,
         after=process.after,
         gpus_on_host=process.gpus_on_host,
-        revision=revision,
     )
 
 
 def _after(topology: Topology, instance: Instance) -> list[str]:
     if not uses_gpus(topology.spec):
         return []
-    host = next(h for h in topology.spec.hosts if h.name == instance.host)
-    known = GPUS.get(host.gpus.model or "")
+    known = GPUS.get(topology.hosts[instance.host].gpu_model)
     fabric = ["nvidia-fabricmanager.service"] if known and known.nvswitch else []
     return ["nvidia-persistenced.service", *fabric]

@@ -171,10 +171,10 @@ def _restarts(
             coupled.append(key)
         else:
             found[key] = (Reason(DRIFTED),)
-    decoders = [
+    decoders = dict.fromkeys(
         reason
         for key, reasons in found.items()
         if instance_of_key(ground.topology.cluster, key).startswith("decoder-")
         for reason in reasons
-    ]
-    return found | {key: tuple(dict.fromkeys(decoders)) for key in coupled}
+    )
+    return found | dict.fromkeys(coupled, tuple(decoders))

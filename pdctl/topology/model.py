@@ -81,6 +81,7 @@ class Peer:
     private: str
     interface: str | None
     gpus: int
+    gpu_model: str  # as in knowledge.gpus, or empty
     os: str  # as in knowledge.systems
 
     @property

@@ -86,6 +86,7 @@ def _peer(cluster: Cluster, host: Host) -> Peer:
         private=host.private_address or address,
         interface=host.interface,
         gpus=host.gpus.count,
+        gpu_model=host.gpus.model or "",
         os=host.os or DEFAULT_SYSTEM[(cluster.engine.kind, cluster.engine.device)],
     )
 
