@@ -27,7 +27,7 @@ def account(seen: Look, reading: Reading | None = None) -> Details:
             estimates=estimate(seen.topology, plan, seen.desired, found.timings),
             radius=radius(seen.topology, plan, found.state),
             reboots=reboots(plan),
-            foreign=tuple(foreign(found.foreign, loaded, found.state)),
+            foreign=tuple(foreign(found.foreign, loaded, found.state, _gpu_notes(seen))),
             selection=seen.selection,
             since=f"generation {applied.number}" if applied else "",
         )
@@ -51,6 +51,12 @@ def _reasons(seen: Look, reading: Reading) -> Reasons:
 def _secret_digest(desired: State) -> str:
     """That of the secrets as the wish was made with them: only the edge can compute it."""
     return next((row.digest for row in desired.values() if isinstance(row, File) and row.secret), "")
+
+
+def _gpu_notes(seen: Look) -> dict[str, tuple[str, ...]]:
+    """What nvidia-smi complained of, where instances have GPUs."""
+    used = {instance.host for instance in seen.topology.instances if instance.gpus}
+    return {host: notes for host, notes in seen.seen.notices.items() if host in used}
 
 
 def _driver(facts: Facts) -> str:

@@ -13,7 +13,7 @@ FLAPS = 3  # a single crash is over; one that comes again and again is not
 
 @dataclass(frozen=True)
 class Foreign:
-    """`kind` is `port`, `gpu`, `driver` or `flapping`; `subject` is the port, the GPU's index, the unit.
+    """`kind` is `port`, `gpu`, `driver`, `binary` or `flapping`; `subject` the port, GPU, package or unit.
 
     `instance` is whose place it is; the rest says who is there.
     """
@@ -34,6 +34,10 @@ class Foreign:
         """In words: `GPU 3 (decoder-0) is used by python3, pid 812 of bob, 4096 MiB`."""
         if self.words:
             return self.words
+        if self.kind == "binary":
+            return (
+                f"{self.subject} runs a {self.process} that has been replaced since: restart it in its time"
+            )
         place = f"GPU {self.subject}" if self.kind == "gpu" else f"port {self.subject}"
         verb = "is used by" if self.kind == "gpu" else "is held by"
         who = f"{self.process or 'a process'}, pid {self.pid}" + (f" of {self.user}" if self.user else "")
@@ -43,10 +47,20 @@ class Foreign:
 
 
 def foreign(
-    processes: Mapping[str, Iterable[Foreign]], loaded: Mapping[str, str], observed: State
+    processes: Mapping[str, Iterable[Foreign]],
+    loaded: Mapping[str, str],
+    observed: State,
+    notes: Mapping[str, Iterable[str]] | None = None,
 ) -> list[Foreign]:
-    """All of it, by host. `processes` are what the hosts found, `loaded` the drivers that run there."""
+    """All of it, by host. `processes` are what the hosts found, `loaded` the drivers that run there, `notes`
+    what could not be read of GPUs that the spec counts on."""
     found = [replace(row, host=host) for host, rows in processes.items() for row in rows]
+    found += [
+        Foreign("driver", "nvidia-smi", host=host, words=line)
+        for host, lines in (notes or {}).items()
+        for line in dict.fromkeys(lines)
+        if line.startswith("nvidia-smi: ")
+    ]
     found += [*_drivers(loaded, observed), *_flapping(observed)]
     return sorted(found, key=lambda row: (row.host, row.kind, row.subject))
 

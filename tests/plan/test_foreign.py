@@ -40,6 +40,17 @@ def test_a_driver_that_is_not_the_installed_one_is_told(loaded: str, said: list[
     assert [row.what for row in foreign({}, {"h1": loaded}, observed)] == said
 
 
+def test_an_nvidia_smi_that_fails_is_told_once() -> None:
+    note = "nvidia-smi: Failed to initialize NVML: Driver/library version mismatch"
+    found = foreign({}, {}, {}, {"h1": (note, note, "/etc/x: Permission denied")})
+    assert [(row.host, row.kind, row.what) for row in found] == [("h1", "driver", note)]
+
+
+def test_a_program_that_was_replaced_is_told() -> None:
+    row = Foreign("binary", "pdctl-chat-proxy.service", pid=9, process="/usr/bin/python3.11")
+    assert row.what.startswith("pdctl-chat-proxy.service runs a /usr/bin/python3.11 that has been replaced")
+
+
 @pytest.mark.parametrize(("crashes", "told"), [(1, 0), (3, 1)])
 def test_a_unit_that_keeps_ending_is_told(crashes: int, told: int) -> None:
     unit = Unit("pdctl-chat-decoder-0.service", crashes=crashes)
