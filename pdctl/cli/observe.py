@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from pdctl.cli.finish import Finish, timed
-from pdctl.cli.load import folder_of, load_topology
+from pdctl.cli.load import folder_of, load_topology, warn
 from pdctl.cli.options import CLUSTER, Json, Spec, Timing
 
 
@@ -33,6 +33,7 @@ def status(path: Spec = CLUSTER, json: Json = False) -> None:
     from pdctl.views.status import show_status
 
     seen = look(topology, folder_of(path))
+    warn(seen.warnings)
     document = status_document(
         topology, seen.seen.state, seen.plan, health(topology, folder_of(path), seen.plan.unreachable)
     )
