@@ -72,7 +72,7 @@ class Fleet:
         )
 
     def hopeless(self, roles: Collection[str], avoid: Collection[str] = ()) -> RefusedError | None:
-        """Why waiting for one of each role makes no sense: nobody is healthy, and nobody drained either."""
+        """Why it makes no sense to wait for one of each role: nobody is healthy, drained or not looked at yet."""
         for role in roles:
             if not any(member.promising and member.name not in avoid for member in self.of(role)):
                 return unavailable(f"no healthy {role}")
@@ -113,6 +113,11 @@ class Fleet:
             member.up = False
             self.changed()
 
+    def looked_at(self, member: Member) -> None:
+        if not member.looked_at:
+            member.looked_at = True
+            self.changed()
+
     def back(self, member: Member, started: float | None) -> None:
         """Its /health answers; decide whether this is still the process that was there before."""
         known = started is not None and member.started is not None
@@ -123,7 +128,7 @@ class Fleet:
         news = not member.up or restarted or cooled
         if not member.up:
             log.info("instance=%s up", member.name)
-        member.up = member.was_up = True
+        member.up = member.was_up = member.looked_at = True
         member.out_until = 0.0 if cooled else member.out_until
         if restarted and not member.left:
             self._restarted(member)

@@ -69,6 +69,7 @@ class Poller:
             self._fleet.back(member, await self._details(member) if detailed else None)
         elif status == 0 or not patient:
             self._fleet.down(member, text if status == 0 else f"/health says {status or text}")
+        self._fleet.looked_at(member)
         return status == 200
 
     async def _details(self, member: Member) -> float | None:

@@ -32,6 +32,7 @@ class Member:
     instance: Server | Decoder
     drained: bool = False  # by an operator: no new requests
     left: bool = False  # no longer in the configuration
+    looked_at: bool = False  # since it is here; before, nobody knows how it is
     up: bool = False  # its /health answers
     was_up: bool = False
     out_until: float = 0.0  # loop time until which failed requests keep it out of rotation
@@ -73,8 +74,8 @@ class Member:
 
     @property
     def promising(self) -> bool:
-        """It takes requests, or will as soon as the operator who drained it is done."""
-        return self.available or (self.drained and not self.left)
+        """It takes requests, or may soon: when it was looked at, or when who drained it is done."""
+        return self.available or ((self.drained or not self.looked_at) and not self.left)
 
     @property
     def idle(self) -> bool:

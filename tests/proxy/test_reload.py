@@ -204,3 +204,14 @@ async def test_who_leaves_and_comes_back_is_on_the_side_where_it_was() -> None:
         await c.reload(decoders=every[:1])
         state = await c.reload(decoders=every)
         assert [m["name"] for m in state["members"] if m["new"]] == ["prefiller-1", "decoder-1"]
+
+
+async def test_requests_wait_until_an_entirely_new_list_was_looked_at() -> None:
+    async with cluster(1, 2, connector="nixl", health={"interval_s": 60}) as c:
+        both = c.config["decoders"]
+        await c.reload(decoders=both[:1])
+        await c.reload(decoders=both[1:])
+        assert (await c.complete(max_tokens=1)).headers["x-pdctl-decoder"] == "decoder-1"
+        nobody = {**both[0], "url": "http://127.0.0.1:9"}
+        await c.reload(decoders=[nobody])
+        assert (await c.complete(max_tokens=1)).status == 503

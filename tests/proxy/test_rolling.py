@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
@@ -47,6 +48,40 @@ async def test_the_only_instances_restart_while_requests_wait() -> None:
             for _ in range(3):
                 await roll(c, [c.decoders[0], c.prefillers[0]])
         assert_all_served(c, replies)
+
+
+@pytest.mark.parametrize("connector", ["lmcache", "nixl"])
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_no_mix_of_operations_loses_a_request(connector: str, seed: int) -> None:
+    """Nobody restarts here, but everything else that can be asked for is, by several clients at once."""
+    async with cluster(3, 3, connector=connector, slots=4, limits={"queue_wait_s": 20}) as c:
+        rng = random.Random(seed)
+        every = {key: c.config[key] for key in ("prefillers", "decoders")}
+        async with load(c, rng) as replies:
+            await asyncio.gather(*(meddle(c, rng, every) for _ in range(3)))
+            await c.reload(**every)
+            await c.control("/sides", {"new": []})
+            await c.control("/undrain", {"instances": [engine.name for engine in c.engines]})
+        assert_all_served(c, replies)
+
+
+async def meddle(c: Cluster, rng: random.Random, every: dict[str, list[Json]]) -> None:
+    for _ in range(15):
+        names = [member["name"] for member in (await c.control("/state"))["members"]]
+        some = rng.sample(names, rng.randint(0, len(names)))
+        verb = rng.choice(["drain", "undrain", "undrain", "sides", "reload"])
+        if verb == "reload":
+            await c.reload(**{key: rng.sample(rows, rng.randint(1, 3)) for key, rows in every.items()})
+        else:
+            await ask(c, verb, some)
+        await asyncio.sleep(rng.random() / 50)
+
+
+async def ask(c: Cluster, verb: str, names: list[str]) -> None:
+    """Another client may have taken one of them out of the list in between."""
+    key = "new" if verb == "sides" else "instances"
+    with contextlib.suppress(AssertionError):
+        await c.control(f"/{verb}", {key: names})
 
 
 async def waves(c: Cluster, rng: random.Random) -> None:
