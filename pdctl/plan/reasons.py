@@ -62,7 +62,7 @@ class Reasons:
 
 def find_reasons(plan: Plan, ground: Ground) -> Reasons:
     """Why each change and each restart of the plan is there."""
-    before = _spec(ground.earlier)
+    before = _spec(ground.earlier, ground.reading)
     fields = changed_fields(before, ground.reading.cluster) if before else []
     found = _attributed(before, ground, fields) if before else {}
     named = {reason.field for reasons in found.values() for reason in reasons}
@@ -78,10 +78,12 @@ def find_reasons(plan: Plan, ground: Ground) -> Reasons:
     return Reasons(by_key, tuple(dict.fromkeys(told)), idle)
 
 
-def _spec(text: str | None) -> Cluster | None:
-    """None when there is none, or when this pdctl would refuse it."""
+def _spec(text: str | None, reading: Reading) -> Cluster | None:
+    """None when there is none, or when this pdctl would refuse it; the present one is not read twice."""
     if text is None:
         return None
+    if text == reading.text.source.text:
+        return reading.cluster
     try:
         return examine(text, "the last applied spec").cluster
     except (ErrorGroup, SpecError):
@@ -100,7 +102,7 @@ def _left_behind(
             texts.setdefault(text, set()).add(key)
     older: dict[Key, tuple[Reason, ...]] = {}
     for text, keys in texts.items():
-        before = _spec(text)
+        before = _spec(text, ground.reading)
         if before:
             some = _attributed(before, ground, changed_fields(before, ground.reading.cluster))
             older |= {key: some[key] for key in keys & some.keys()}
