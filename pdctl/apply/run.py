@@ -14,7 +14,8 @@ from pdctl.apply.look import Look
 from pdctl.apply.playbook import APPLY, playbook_folder
 from pdctl.apply.removal import removal_groups, removal_variables
 from pdctl.apply.requests import Meta, Order, Supply, groups, host_variables, played
-from pdctl.errors import ApplyError, ErrorGroup, PdctlError, UnhealthyError, UnreachableError
+from pdctl.desired.layout import instance_of
+from pdctl.errors import ApplyError, PdctlError, UnhealthyError, UnreachableError
 from pdctl.hosts.ansible import Event, HostResult, ansible_host_vars, run_playbook
 from pdctl.hosts.holder import who
 from pdctl.hosts.reach import reach
@@ -24,10 +25,11 @@ from pdctl.topology.leases import lease_s
 
 @dataclass(frozen=True)
 class Done:
-    """What a run did on each host, and the errors it ended with."""
+    """What a run did on each host, the errors it ended with, and the step in which it stopped for them."""
 
     did: dict[str, tuple[str, ...]]
     errors: tuple[PdctlError, ...]
+    stopped: str = ""
 
 
 def run(seen: Look, supply: Supply, on_event: Callable[[Event], None], held: Held) -> Done:
@@ -61,8 +63,12 @@ def _play(
         on_event=on_event,
         project_dir=folder,
     )
-    errors = [_error(result) for result in outcome.hosts.values() if result.status != "ok"]
-    return Done({host: result.did for host, result in outcome.hosts.items()}, tuple(errors))
+    failed = [result for result in outcome.hosts.values() if result.status != "ok"]
+    return Done(
+        {host: result.did for host, result in outcome.hosts.items()},
+        tuple(_error(result, seen.topology.cluster) for result in failed),
+        next((result.task for result in failed), ""),
+    )
 
 
 def inventory(
@@ -114,24 +120,19 @@ def meta(seen: Look) -> Meta:
     )
 
 
-def raise_for(errors: tuple[PdctlError, ...], cluster: str) -> None:
-    """Turn the errors of single hosts into one; says how to go on."""
-    if errors:
-        raise ErrorGroup(
-            f"`{cluster}` was not brought to its spec on {len(errors)} host{'s' if len(errors) > 1 else ''}",
-            errors,
-            hint="mend the cause and run `pdctl apply` again: it goes on where this ended",
-        )
-
-
-def _error(result: HostResult) -> PdctlError:
+def _error(result: HostResult, cluster: str) -> PdctlError:
+    """Units under the names of their instances, each with the end of its journal."""
+    text = result.message
+    for unit in result.journal:
+        text = text.replace(unit, instance_of(cluster, unit))
     if result.status == "unreachable":
-        return UnreachableError(result.message, where=result.host)
+        return UnreachableError(text, where=result.host)
     if result.journal:
-        return UnhealthyError(result.message + "".join(map(_tail, result.journal.items())), where=result.host)
-    return ApplyError(result.message, where=result.host)
+        tails = [_tail(instance_of(cluster, unit), lines) for unit, lines in result.journal.items()]
+        return UnhealthyError(text + "".join(tails), where=result.host)
+    return ApplyError(text, where=result.host)
 
 
-def _tail(unit: tuple[str, Sequence[str]]) -> str:
-    name, lines = unit
-    return f"\n    {name}:\n" + "\n".join(f"      {line}" for line in lines)
+def _tail(instance: str, lines: Sequence[str]) -> str:
+    rows = "".join(f"\n      {line}" for line in lines)
+    return f"\n    {instance}, the end of its journal:" + (rows or "\n      (it is empty)")

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from pdctl.apply.ending import raise_for
 from pdctl.apply.look import Look, look_for, within
 from pdctl.apply.making import About, came_out, making, unmaking
 from pdctl.apply.requests import Supply
-from pdctl.apply.run import Done, raise_for, remove, run
+from pdctl.apply.run import Done, remove, run
 from pdctl.apply.supply import supply_for
 from pdctl.errors import ApplyError
 from pdctl.hosts.ansible import Event
@@ -92,7 +93,7 @@ def _collected(seen: Look, bundle: Path | None, progress: Progress) -> Supply:
 
 
 def _settled(seen: Look, done: Done, after: Look) -> dict[str, tuple[str, ...]]:
-    raise_for(done.errors, seen.topology.cluster)
+    raise_for(done, seen, after)
     plan = within(after, seen.selection)
     left = [c for c in plan_document(plan)["changes"] if c["host"] in done.did]
     if left:

@@ -165,7 +165,7 @@ def _rolled(work: Work, halting: Sequence[Key]) -> set[Key]:
 def _members(
     work: Work, door: Front, rolled: set[Key], halting: Sequence[Key], *, early: bool
 ) -> list[Member]:
-    """The engines of the spec that run, or will before the first batch."""
+    """The engines of the spec that run, or will before the first batch, by number: the first are canaries."""
     starting = {c.key for c in work.kept() if isinstance(c.desired, Unit) and not work.runs(c.key)}
     starting |= set(halting)
     return [
@@ -179,9 +179,15 @@ def _members(
             known=early or unit.instance in door.known - (door.moved if key in starting else frozenset()),
             apart=unit.instance in door.drained | door.sides,
         )
-        for key, unit in sorted(work.units().items())
+        for key, unit in sorted(work.units().items(), key=lambda row: _number(row[1].instance))
         if unit.role != Role.PROXY
     ]
+
+
+def _number(instance: str) -> tuple[int, str]:
+    """`decoder-10` comes after `decoder-9`."""
+    number = instance.rsplit("-", 1)[-1]
+    return int(number) if number.isdigit() else 0, instance
 
 
 def _proxy(door: Front, touched: Sequence[Key]) -> list[Step]:

@@ -76,6 +76,10 @@ class Line:
         """cluster.yaml: SPEC with other top-level fields and fields of `serving`; JSON is YAML."""
         self.spec = {**copy.deepcopy(SPEC), "ssh": {"config": str(self.lab.ssh_config)}, **(changes or {})}
         self.spec["serving"] |= serving
+        self.save()
+
+    def save(self) -> None:
+        """cluster.yaml is as `spec` is now."""
         (self.folder / "cluster.yaml").write_text(json.dumps(self.spec, indent=1) + "\n")
 
     def pdctl(self, *words: str, env: Mapping[str, str] | None = None, timeout: float = 120) -> Ran:

@@ -1,0 +1,66 @@
+"""A run that did not come to its end, and a look after it -> one error: how things stand and go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pdctl.apply.look import Look
+from pdctl.apply.run import Done
+from pdctl.errors import ErrorGroup
+from pdctl.plan.model import Plan
+from pdctl.plan.rollout import some
+from pdctl.state import State, Unit
+from pdctl.topology.model import Role
+
+AHEAD = 4  # steps that are named
+BESIDE_HINT = "\n" + " " * len("hint: ")
+
+
+def raise_for(done: Done, seen: Look, after: Look) -> None:
+    """The errors of single hosts as one; nothing when there are none."""
+    if not done.errors:
+        return
+    count = len(done.errors)
+    where = f"on {count} host{'s' if count > 1 else ''}"
+    stopped = f"; it stopped in step `{done.stopped}`" if _is_step(seen.plan, done.stopped) else ""
+    raise ErrorGroup(
+        f"`{seen.topology.cluster}` was not brought to its spec {where}{stopped}",
+        done.errors,
+        hint=BESIDE_HINT.join(
+            [
+                *_standing(seen.desired, after.seen.state, done.stopped),
+                "mend the cause and run `pdctl apply` again: it goes on where this ended"
+                + _ahead(after.plan),
+            ]
+        ),
+    )
+
+
+def _is_step(plan: Plan, title: str) -> bool:
+    return any(step.title == title for step in plan.steps[1:])
+
+
+def _standing(desired: State, now: State, stopped: str) -> list[str]:
+    """Who still serves, and who gets no requests. Empty for engines that nobody was asked about."""
+    units = {r.instance: now.get(key) for key, r in sorted(desired.items()) if isinstance(r, Unit)}
+    proxy = units.get(Role.PROXY.value)
+    if not stopped or not isinstance(proxy, Unit) or proxy.active != "active":
+        return []
+    runs = [n for n, u in units.items() if isinstance(u, Unit) and u.active == "active" and n != Role.PROXY]
+    away = [name for name in units if name in proxy.drained]
+    serving = [name for name in runs if name not in away]
+    lines = [f"{some([*serving, 'the proxy'])} go on as they are" if serving else "no engine serves now"]
+    one = len(away) == 1
+    word = "it serves" if one else "they serve"
+    return lines + (
+        [f"{some(away)} get{'s' if one else ''} no requests until {word} as the spec says"] if away else []
+    )
+
+
+def _ahead(plan: Plan) -> str:
+    titles: Sequence[str] = [step.title for step in plan.steps]
+    if not titles:
+        return ""
+    more = f", and {len(titles) - AHEAD} more steps" if len(titles) > AHEAD + 1 else ""
+    shown = titles if not more else titles[:AHEAD]
+    return f" ({'; '.join(title[0].lower() + title[1:] for title in shown)}{more})"
