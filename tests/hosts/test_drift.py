@@ -123,7 +123,9 @@ def test_drift_is_shown_apart_from_changes_on_the_screen(line: Line) -> None:
     drift, changes = shown.split("\n\n")[:2]
     name = f"file {CONFIG}/proxy.json"
     assert drift == f"Changed outside pdctl since the last apply:\n  ! h1  {name}  content"
-    assert changes.startswith(f"Changes:\n  h1\n    ~ {name}  content; drift\n") and "-# by hand" in changes
+    because = "for changed outside pdctl since the last apply"
+    assert changes.startswith(f"Changes:\n  h1\n    proxy  {because}\n      ~ {name}  content; drift\n")
+    assert "-# by hand" in changes
 
 
 def test_status_counts_drift_and_names_what_does_not_run(line: Line) -> None:
