@@ -113,13 +113,21 @@ def _stack(value: Any) -> Any:
     return {"base": value} if isinstance(value, str) else value
 
 
+def _bytes(value: Any) -> Any:
+    if isinstance(value, bool):  # True equals 1
+        raise ValueError("must be 1, 2 or 4")
+    return value
+
+
 class KvShape(Section):
     """The part of a model's config.json that sets the size of its KV cache."""
 
     layers: Positive = Field(description="num_hidden_layers.")
     kv_heads: Positive = Field(description="num_key_value_heads.")
     head_dim: Positive = Field(description="head_dim, or hidden_size / num_attention_heads.")
-    bytes_per_value: Literal[1, 2, 4] = Field(2, description="2 for bf16/fp16 KV, 1 for fp8, 4 for float32.")
+    bytes_per_value: Annotated[Literal[1, 2, 4], BeforeValidator(_bytes)] = Field(
+        2, description="2 for bf16/fp16 KV, 1 for fp8, 4 for float32."
+    )
     mla: bool = Field(
         False, description="True for multi-head latent attention (one tensor instead of K and V)."
     )

@@ -9,7 +9,7 @@ from typing import Any
 from pdctl.knowledge.stacks import STACKS
 from pdctl.spec.fields import walk
 from pdctl.spec.model import Cluster
-from pdctl.spec.values import VERSION
+from pdctl.spec.values import HOST_NAME, VERSION
 
 Json = dict[str, Any]
 
@@ -18,7 +18,7 @@ SHORTHANDS: dict[str, Json] = {
     "Gpus": {"type": "integer", "minimum": 0, "maximum": 64},
     "Stack": {"type": "string", "enum": sorted(STACKS)},
     "Engine": {"type": "string", "enum": ["vllm", "simulator"]},
-    "Place": {"type": "string"},
+    "Place": {"type": "string", "pattern": f"^({HOST_NAME})$"},
 }
 INTRODUCTION = """\
 # cluster.yaml
@@ -36,6 +36,7 @@ errors, and all errors are shown at once with their lines. Versions are text, so
 def json_schema() -> Json:
     """The schema of cluster.yaml, with the short forms."""
     schema = _without_titles(Cluster.model_json_schema())
+    schema = _with_key_names(schema)
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "pdctl cluster.yaml"}
     definitions = {name: _with_shorthands(part) for name, part in schema.pop("$defs").items()}
     definitions["Stack"]["properties"]["base"]["anyOf"][0] = SHORTHANDS["Stack"]
@@ -68,6 +69,19 @@ def _without_titles(part: Any) -> Any:
             if key != "title"
         }
     return [_without_titles(item) for item in part] if isinstance(part, list) else part
+
+
+def _with_key_names(part: Any) -> Any:
+    """Mappings with names of the user's: pydantic lets names of another form pass without a look."""
+    if isinstance(part, list):
+        return [_with_key_names(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    found = {key: _with_key_names(value) for key, value in part.items()}
+    if "patternProperties" in found:
+        [(pattern, value)] = found.pop("patternProperties").items()
+        found |= {"propertyNames": {"pattern": pattern}, "additionalProperties": value}
+    return found
 
 
 def _with_shorthands(part: Any) -> Any:
@@ -172,7 +186,7 @@ def _number(field: Json) -> str:
 
 
 def _text(field: Json) -> str:
-    return "version" if field.get("pattern") == f"^{VERSION}$" else "text"
+    return "version" if field.get("pattern") == f"^({VERSION})$" else "text"
 
 
 def _mapping(field: Json) -> str:

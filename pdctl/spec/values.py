@@ -160,23 +160,40 @@ def _reason(value: str) -> str:
 
 def _pattern(pattern: str) -> Any:
     """The pattern for editors; our own validator words the error."""
-    return Field(json_schema_extra={"pattern": f"^{pattern}$"})
+    return Field(json_schema_extra={"pattern": f"^({pattern})$"})
 
 
-Text = Annotated[str, Field(max_length=LONGEST), AfterValidator(_line)]
-Line = Annotated[str, Field(min_length=1, max_length=LONGEST), AfterValidator(_line)]
-Word = Annotated[str, Field(min_length=1, max_length=256), AfterValidator(_word)]
-FileName = Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(_no_option)]
-AbsolutePath = Annotated[str, Field(max_length=4096), AfterValidator(_absolute)]
-Address = Annotated[str, Field(min_length=1), AfterValidator(_address)]
+# For editors: what the validators below refuse by form, in the words of JSON Schema.
+ONE_LINE = r"[^\u0000-\u0008\u000a-\u001f\u007f-\u009f\u2028\u2029]*"
+ONE_WORD = r"[^\s\u0000-\u001f\u007f-\u009f-][^\s\u0000-\u001f\u007f-\u009f]*"
+SOME_WORDS = rf"{ONE_LINE}(\w{ONE_LINE}){{3}}"
+NO_OPTION = rf"(?!-){ONE_LINE}"
+PATH = rf"(?!.*/\.\.(/|$))/{ONE_LINE}"
+IPV6 = r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%[0-9A-Za-z]+)?"
+OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+IPV4 = rf"({OCTET}\.){{3}}{OCTET}"
+SOME_ADDRESS = rf"{IPV6}|{IPV4}|(?![0-9.]*$){DNS_LABEL}(\.{DNS_LABEL})*"
+
+Text = Annotated[str, Field(max_length=LONGEST), _pattern(ONE_LINE), AfterValidator(_line)]
+Line = Annotated[
+    str, Field(min_length=1, max_length=LONGEST), _pattern(f"(?!$){ONE_LINE}"), AfterValidator(_line)
+]
+Word = Annotated[str, Field(min_length=1, max_length=256), _pattern(ONE_WORD), AfterValidator(_word)]
+FileName = Annotated[
+    str, Field(min_length=1, max_length=4096), _pattern(NO_OPTION), AfterValidator(_no_option)
+]
+AbsolutePath = Annotated[str, Field(max_length=4096), _pattern(PATH), AfterValidator(_absolute)]
+Address = Annotated[
+    str, Field(min_length=1, max_length=253), _pattern(SOME_ADDRESS), AfterValidator(_address)
+]
 Name = Annotated[str, _pattern(NAME), AfterValidator(_name)]
 HostName = Annotated[str, _pattern(HOST_NAME), AfterValidator(_host_name)]
 ModelId = Annotated[str, _pattern(MODEL_ID), AfterValidator(_model_id)]
 Package = Annotated[str, _pattern(PACKAGE), AfterValidator(_package)]
 RuleId = Annotated[str, _pattern(RULE_ID), AfterValidator(_rule_id)]
-Reason = Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(_reason)]
+Reason = Annotated[str, Field(min_length=1, max_length=1024), _pattern(SOME_WORDS), AfterValidator(_reason)]
 HashSeed = Annotated[str, _pattern("[0-9]{1,10}"), AfterValidator(_hash_seed)]
-EnvName = Annotated[str, AfterValidator(_env_name)]
+EnvName = Annotated[str, _pattern(ENV_NAME), AfterValidator(_env_name)]
 Environment = Annotated[dict[EnvName, Text], Field(max_length=256)]
 Labels = Annotated[dict[Line, Text], Field(max_length=64)]
 Version = Annotated[str, _pattern(VERSION), AfterValidator(_version)]
