@@ -166,6 +166,9 @@ def _others(hosts: Sequence[Seen], fronts: Sequence[Front], front: Front | None)
 
 def _contained(engines: Sequence[Engine]) -> Iterator[Note]:
     for engine in engines:
+        if engine.process.unread:
+            text = "its variables could not be read, so GPUs and settings are not known; look as root"
+            yield Note(Kind.GUESS, SERVING, engine.label, text)
         if engine.process.container:
             text = "runs in a container; pdctl installs and runs it on the host, where paths may be others"
             yield Note(Kind.DIFFERENT, SERVING, engine.label, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from pdctl.adopt.repair import repaired
 from pdctl.adopt.serving import serving_values
 from pdctl.adopt.shrink import shrunk
 from pdctl.adopt.verdict import Problem, judge
+from pdctl.knowledge.secrecy import REAL_TOKEN
 
 CLUSTER = "adopted"
 
@@ -88,4 +90,10 @@ def _without_empty(values: dict[str, Any]) -> dict[str, Any]:
 def _in_order(notes: Sequence[Note]) -> list[Note]:
     """By kind, each told once."""
     kinds = list(Kind)
-    return sorted(dict.fromkeys(notes), key=lambda note: kinds.index(note.kind))
+    told = (note._replace(text=_shut(note.text), original=_shut(note.original)) for note in notes)
+    return sorted(dict.fromkeys(told), key=lambda note: kinds.index(note.kind))
+
+
+def _shut(text: str) -> str:
+    """Hosts keep secrets back already; should a token be here all the same, it ends here."""
+    return re.sub(REAL_TOKEN, "***", text)

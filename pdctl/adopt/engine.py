@@ -68,7 +68,7 @@ class Engine:
         each = at_least(self.vllm, SIDE_CHANNEL_PER_INSTANCE)
         default = SIDE_CHANNEL_DEFAULT if each else SIDE_CHANNEL_DEFAULT_OLD
         given = self.process.environment.get("VLLM_NIXL_SIDE_CHANNEL_PORT", "")
-        first = int(given) if given.isdigit() else default
+        first = int(given) if given.isdecimal() else default
         return tuple(range(first, first + (1 if each else self.tensor_parallel)))
 
     @property
@@ -123,7 +123,7 @@ def gpu_indexes(
     found: list[int] = []
     foreign: list[str] = []
     for word in [w.strip() for w in named.split(",") if w.strip()]:
-        if word.isdigit() and (not gpus or any(gpu.index == int(word) for gpu in gpus)):
+        if word.isdecimal() and (not gpus or any(gpu.index == int(word) for gpu in gpus)):
             found.append(int(word))
         elif match := [gpu.index for gpu in gpus if word.startswith("GPU-") and gpu.uuid.startswith(word)]:
             found.append(match[0])
@@ -151,7 +151,7 @@ def _connector(transfer: Mapping[str, Any], lmcache: Lmcache) -> str:
 
 def _disaggregates(transfer: Mapping[str, Any], lmcache: Lmcache) -> bool:
     """LMCache without PD is a tier of memory below one engine."""
-    return lmcache.true("enable_pd") or "pd_role" in lmcache.keys or transfer.get("kv_role") in SIDES
+    return lmcache.true("enable_pd") or "pd_role" in lmcache.keys or str(transfer.get("kv_role")) in SIDES
 
 
 def _role(transfer: Mapping[str, Any], lmcache: Lmcache) -> Role | None:

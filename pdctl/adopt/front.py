@@ -63,6 +63,8 @@ def _ours(seen: Seen, process: Process, command: Command) -> Front | None:
         config = json.loads(process.files.get(command.text("config"), ""))
     except ValueError:
         return None
+    if not isinstance(config, dict) or not isinstance(config.get("listen"), dict):
+        return None
     members = [
         _by_url(role, row["url"], row)
         for key, role in (
@@ -89,7 +91,7 @@ def _lmcache(seen: Seen, process: Process, command: Command) -> Front:
         return [word.strip() for word in command.text(name, LMCACHE_PROXY_DEFAULTS[name]).split(",")]
 
     def numbers(name: str) -> tuple[int, ...]:
-        return tuple(int(word) for word in asked(name) if word.isdigit())
+        return tuple(int(word) for word in asked(name) if word.isdecimal())
 
     count = {side: (numbers(f"num-{side}s") or (1,))[0] for side in ("prefiller", "decoder")}
     prefillers = paired(asked("prefiller-host"), numbers("prefiller-port"), count["prefiller"])
@@ -131,7 +133,7 @@ def _toy(seen: Seen, process: Process, command: Command) -> Front:
     members = []
     for role, (hosts, ports) in TOY_PROXY_LISTS.items():
         pairs = zip(_words_of(process, hosts), _words_of(process, ports), strict=False)
-        members += [Member(Role(role), host, int(port)) for host, port in pairs if port.isdigit()]
+        members += [Member(Role(role), host, int(port)) for host, port in pairs if port.isdecimal()]
     return Front(
         seen.name,
         process,

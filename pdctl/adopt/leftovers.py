@@ -26,8 +26,8 @@ from pdctl.topology import Topology
 from pdctl.topology.model import Instance, Role
 from pdctl.topology.placement import POOL_FIELD
 
-# What pdctl computes and a reader would not miss: they differ for every instance and every release.
-UNTOLD = frozenset(("kv-transfer-config", "enforce-eager", "enable-prefix-caching"))
+# Flags that have become fields, places and references, or have been told as left out.
+SKIPPED = HANDLED_FLAGS | {*SECRET_FLAGS, *NO_COUNTERPART}
 
 
 def leftovers(deployment: Deployment, topology: Topology) -> tuple[dict[str, dict[str, Any]], list[Note]]:
@@ -69,7 +69,7 @@ def _words(
             note = _no_place(role, engine, name, value)
             if note is not None:
                 notes.append(note)
-            elif name not in HANDLED_FLAGS and name not in SECRET_FLAGS and ours.get(name) != value:
+            elif name not in SKIPPED and ours.get(name) != value:
                 kept[name] = value
         rest.append(kept)
     common, more = _common(role, pairs, rest, lambda name: f"--{name}")

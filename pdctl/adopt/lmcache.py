@@ -36,13 +36,13 @@ class Lmcache:
         if isinstance(value, bool):
             return None
         text = str(value)
-        return int(text) if text.isdigit() else None
+        return int(text) if text.isdecimal() else None
 
     def ports(self, key: str) -> tuple[int, ...]:
         value = self.keys.get(key)
         given = value if isinstance(value, list) else str(value).split(",") if value is not None else []
         texts = [str(port).strip() for port in given]
-        return tuple(int(text) for text in texts) if all(text.isdigit() for text in texts) else ()
+        return tuple(int(text) for text in texts) if all(text.isdecimal() for text in texts) else ()
 
     def true(self, key: str) -> bool:
         return self.keys.get(key) is True or str(self.keys.get(key)).lower() in ("true", "1")

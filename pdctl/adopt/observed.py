@@ -40,6 +40,7 @@ class Process:
     environment: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()  # variables that hold one
     rest: tuple[str, ...] = ()  # variables whose values stayed on the host
+    unread: bool = False  # its variables may not be read by this login
     cwd: str = "/"
     user: str = ""
     unit: str = ""  # the service that runs it

@@ -10,6 +10,7 @@ from pdctl.adopt.engine import Engine
 from pdctl.adopt.machines import kind_and_device
 from pdctl.adopt.note import LMCACHE, POOLS, PROXY, SERVING, Kind, Note, Section
 from pdctl.adopt.places import most_common, owner
+from pdctl.adopt.words import whole_number
 from pdctl.knowledge.adoption import POOL_FIELDS
 from pdctl.topology.model import Role
 from pdctl.topology.placement import POOL_FIELD
@@ -47,7 +48,9 @@ def section_of(role: Role) -> Section:
 def _patience(deployment: Deployment) -> dict[str, int]:
     """What the engines' own processes are allowed for loading."""
     name = "VLLM_ENGINE_READY_TIMEOUT_S"
-    given = most_common(t for e in deployment.engines if (t := e.process.environment.get(name, "")).isdigit())
+    given = most_common(
+        t for e in deployment.engines if (t := e.process.environment.get(name, "")).isdecimal()
+    )
     return {"load_timeout_s": int(given)} if given else {}
 
 
@@ -84,8 +87,10 @@ def _pool(deployment: Deployment, role: Role, connector: str | None) -> tuple[di
 
 
 def _number(field: str, text: str) -> int | float | None:
+    if field != "gpu_memory_utilization":
+        return whole_number(text)
     try:
-        return float(text) if field == "gpu_memory_utilization" else int(text)
+        return float(text)
     except ValueError:
         return None
 
@@ -173,7 +178,7 @@ def _first_port(engine: Engine, name: str) -> int | None:
     if name == "internal_api":
         return engine.lmcache.number("internal_api_server_port_start")
     text = engine.process.environment.get("VLLM_PORT", "")
-    return int(text) if text.isdigit() else None
+    return int(text) if text.isdecimal() else None
 
 
 def _lmcache(deployment: Deployment, connector: str | None) -> tuple[dict[str, Any], list[Note]]:
@@ -186,7 +191,7 @@ def _lmcache(deployment: Deployment, connector: str | None) -> tuple[dict[str, A
             if size := _common(deployment.of(role), "pd_buffer_size"):
                 values[field] = size
     seed = most_common(
-        s for e in deployment.engines if (s := e.process.environment.get("PYTHONHASHSEED", "")).isdigit()
+        s for e in deployment.engines if (s := e.process.environment.get("PYTHONHASHSEED", "")).isdecimal()
     )
     notes = []
     if seed is None and connector:

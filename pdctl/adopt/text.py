@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -13,7 +14,9 @@ def yaml_mapping(text: str) -> dict[str, Any]:
     yaml = YAML(typ="safe", pure=True)
     yaml.version = (1, 1)
     try:
-        value = yaml.load(text)
-    except YAMLError:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # `1e9` without a point is text there, and no concern of ours
+            value = yaml.load(text)
+    except (YAMLError, ValueError):  # ValueError: a number or a date that is none
         return {}
     return {str(key): inner for key, inner in value.items()} if isinstance(value, dict) else {}

@@ -60,6 +60,7 @@ def _process(head: Process, family: list[int], used: dict[int, str], secrecy: Se
         "environment": told["values"],
         "secrets": told["secrets"],
         "rest": told["rest"],
+        "unread": not os.access(head.folder + "/environ", os.R_OK) or not environment,
         "cwd": cwd,
         "user": head.user(),
         **unit_of(head.control_group()),

@@ -115,3 +115,5 @@ def test_the_plan_of_the_draft_creates_and_the_hand_over_serves(story: Story) ->
     line.pdctl("apply", "chat.yaml", "--yes", "--no-verify", env=secrets).must()
     done = line.pdctl("status", "chat.yaml", "--json", env=secrets).must().json
     assert done["healthy"], json.dumps(done)
+    line.pdctl("adopt", "--from", "chat.yaml", "--out", "back.yaml", env=secrets).must()
+    line.pdctl("diff", "back.yaml", "--exit-code", env=secrets).must(0)
