@@ -46,7 +46,7 @@ def test_durations_are_told_in_two_figures(seconds: float, words: str) -> None:
 
 
 def test_a_start_takes_as_long_as_the_last_one_did() -> None:
-    found = times(edit(SEQS), decoder_0=30, decoder_1=20)
+    found = times(edit(SEQS), decoder_0=20, decoder_1=30)
     assert found.steps["restart_1"].text == "about 22 s" and found.steps["restart_2"].text == "about 32 s"
 
 
