@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 from hypothesis import given, settings
@@ -140,7 +141,7 @@ def hosts(draw: st.DrawFn) -> list[Seen]:
     return rows
 
 
-@settings(max_examples=60)
+@settings(max_examples=1500 if "PDCTL_SOAK" in os.environ else 25)
 @given(seen=hosts())
 def test_anything_makes_a_draft_or_a_plain_error(seen: list[Seen]) -> None:
     try:

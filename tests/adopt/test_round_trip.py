@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import Any
 
 import pytest
@@ -54,7 +55,10 @@ def test_an_example_comes_back_with_nothing_left_to_do(name: str) -> None:
     assert desire(found) == desire(example(name))
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@settings(
+    max_examples=500 if "PDCTL_SOAK" in os.environ else 12,
+    suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
+)
 @given(values=specs())
 def test_any_cluster_comes_back_with_the_same_places_ports_files_and_units(values: dict[str, Any]) -> None:
     topology = judge(values).topology
