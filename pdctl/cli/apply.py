@@ -127,6 +127,7 @@ def _carry_out(
     if not seen.plan.empty:
         confirm("Apply this plan?", yes)
         return carry_out(seen, bundle, console, about, sessions)
-    if unfinished(seen.seen.kept) and not seen.failures and not is_live(seen.seen.kept):
+    whole = not seen.selection and not seen.failures
+    if whole and unfinished(seen.seen.kept) and not is_live(seen.seen.kept):
         close_off(sessions, seen, about, say)
     return {}
