@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
+from dataclasses import replace
 
 from pdctl.plan.model import Drift
 from pdctl.state import Key, Resource, State, Unit, difference
 
 INTERRUPTED = "left unfinished by an interrupted apply"
+# How deviations begin that were found by holding the process against what is wanted now.
+AGAINST_WANTED = ("argv ", "environment: ")
 
 
-def drift(recorded: State, observed: State, pending: Set[Key] = frozenset()) -> Iterator[Drift]:
+def drift(
+    recorded: State, observed: State, pending: Set[Key] = frozenset(), wanted: State | None = None
+) -> Iterator[Drift]:
     """Every recorded resource that is gone, differs, or was restarted by somebody else.
 
     `pending` are those that an interrupted apply was at: it made them what they are, not somebody else.
+    `wanted` is what processes were held against when they were looked at.
     """
     for key in sorted(recorded.keys() | (pending & observed.keys())):
         before, now = recorded.get(key), observed.get(key)
+        now = _as_left(before, now, (wanted or {}).get(key))
         what = (INTERRUPTED,) if key in pending or before is None else _what(before, now)
         if what:
             yield Drift(key, before, now, what)
@@ -27,6 +34,15 @@ def restarted_outside(before: Resource | None, now: Resource | None) -> bool:
     if not isinstance(before, Unit) or not isinstance(now, Unit):
         return False
     return now.active == "active" and bool(before.invocation) and now.invocation != before.invocation
+
+
+def _as_left(before: Resource | None, now: Resource | None, want: Resource | None) -> Resource | None:
+    """A unit that shall be another one than was left deviates from that by the spec's own doing."""
+    if not isinstance(before, Unit) or not isinstance(now, Unit) or not isinstance(want, Unit):
+        return now
+    if want.revision == before.revision:
+        return now
+    return replace(now, deviations=tuple(d for d in now.deviations if not d.startswith(AGAINST_WANTED)))
 
 
 def _what(before: Resource, now: Resource | None) -> tuple[str, ...]:

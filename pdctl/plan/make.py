@@ -42,7 +42,7 @@ def make_plan(
     unknown = tuple(unrecorded(wanted, observed, recorded, pending))
     lost = lost_hosts(topology.cluster, wanted, observed, recorded, pending)
     learned = tuple(row for row in unknown if row.key.host in lost)
-    drifted = (*drift(recorded, observed, pending), *learned)
+    drifted = (*drift(recorded, observed, pending, wanted), *learned)
     still = due(owed or {}, wanted, observed)
     again = tuple(restarts(topology, wanted, observed, recorded, changes, still))
     # What another cluster or an administrator put there is no drift; an apply that works there records it.
