@@ -85,7 +85,7 @@ class Admission:
         partner: Member | None = None,
         needing: str | None = None,
     ) -> Use:
-        """The least loaded instance of a role, in use; see `Fleet.candidates`."""
+        """The least loaded instance of a role, in use; see `Fleet.best`."""
 
         def find() -> Use | None:
             member = self._fleet.best(role, avoid, partner, needing)
@@ -166,21 +166,25 @@ class Admission:
         return self._fleet.hopeless(["prefiller"], avoid)
 
     def _pair(self, need: int, avoid: Collection[str]) -> Lease | None:
+        fleet = self._fleet
+        prefillers = fleet.by_side(fleet.available("prefiller", avoid))
         fitting = [
             member
-            for member in self._fleet.candidates("decoder", avoid, needing="prefiller")
-            if member.slots_used + need <= member.slots
+            for member in fleet.available("decoder", avoid)
+            if prefillers[fleet.side(member)] and member.slots_used + need <= member.slots
         ]
-        for decoder in sorted(self._fleet.turned(fitting), key=lambda member: self._burden(member, avoid)):
-            prefiller = self._fleet.best("prefiller", avoid, decoder)
-            if prefiller is not None:
-                self._fleet.peers.meet(prefiller.name, decoder.name)
-                return Lease(self, decoder, prefiller, need)
-        return None
+        if not fitting:
+            return None
+        decoder = min(
+            fleet.turned(fitting), key=lambda each: self._burden(each, prefillers[fleet.side(each)])
+        )
+        prefiller = fleet.least_loaded(prefillers[fleet.side(decoder)], decoder.name)
+        fleet.peers.meet(prefiller.name, decoder.name)
+        return Lease(self, decoder, prefiller, need)
 
-    def _burden(self, member: Member, avoid: Collection[str]) -> tuple[bool, int, float]:
-        prefillers = self._fleet.candidates("prefiller", avoid, member)
-        only_stale = all((prefiller.name, member.name) in self._fleet.stale for prefiller in prefillers)
+    def _burden(self, member: Member, prefillers: Collection[Member]) -> tuple[bool, int, float]:
+        stale = self._fleet.stale
+        only_stale = bool(stale) and all((each.name, member.name) in stale for each in prefillers)
         return (only_stale, member.in_flight, member.slots_used / member.slots)
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from .answers import RefusedError, unavailable
 from .config import Config, Decoder, Server
@@ -38,23 +38,14 @@ class Fleet:
     def available(self, role: str, avoid: Collection[str] = ()) -> list[Member]:
         return [member for member in self.of(role) if member.available and member.name not in avoid]
 
-    def together(self, one: Member, other: Member) -> bool:
-        return (one.name in self.sides) == (other.name in self.sides)
+    def side(self, member: Member) -> bool:
+        return member.name in self.sides
 
-    def candidates(
-        self,
-        role: str,
-        avoid: Collection[str] = (),
-        partner: Member | None = None,
-        needing: str | None = None,
-    ) -> list[Member]:
-        """Those that may serve: on the partner's side, or on one where the role `needing` has somebody."""
-        others = [partner] if partner else self.available(needing) if needing else None
-        return [
-            member
-            for member in self.available(role, avoid)
-            if others is None or any(self.together(member, other) for other in others)
-        ]
+    def by_side(self, members: Iterable[Member]) -> dict[bool, list[Member]]:
+        found: dict[bool, list[Member]] = {False: [], True: []}
+        for member in members:
+            found[self.side(member)].append(member)
+        return found
 
     def best(
         self,
@@ -63,16 +54,22 @@ class Fleet:
         partner: Member | None = None,
         needing: str | None = None,
     ) -> Member | None:
-        """The least loaded one; for a decoder's sake one without a stale peer; in turn among equals."""
-        stale, decoder = self.stale, partner.name if partner else ""
+        """The least loaded one: on the partner's side, or on one where the role `needing` has somebody."""
+        others = [partner] if partner else self.available(needing) if needing else None
+        sides = {False, True} if others is None else {self.side(other) for other in others}
+        candidates = [member for member in self.available(role, avoid) if self.side(member) in sides]
+        return self.least_loaded(candidates) if candidates else None
+
+    def least_loaded(self, candidates: list[Member], decoder: str = "") -> Member:
+        """For a decoder's sake a prefiller without a stale peer; in turn among equals."""
+        stale = self.stale
         return min(
-            self.turned(self.candidates(role, avoid, partner, needing)),
+            self.turned(candidates),
             key=lambda member: ((member.name, decoder) in stale, member.in_flight),
-            default=None,
         )
 
     def hopeless(self, roles: Collection[str], avoid: Collection[str] = ()) -> RefusedError | None:
-        """Why it makes no sense to wait for one of each role: nobody is healthy, drained or not looked at yet."""
+        """Why it makes no sense to wait for these roles: nobody is healthy, drained or not looked at yet."""
         for role in roles:
             if not any(member.promising and member.name not in avoid for member in self.of(role)):
                 return unavailable(f"no healthy {role}")
@@ -80,10 +77,8 @@ class Fleet:
 
     def turned(self, candidates: list[Member]) -> list[Member]:
         """The same ones, beginning with another one each time, so that equals take turns."""
-        if not candidates:
-            return []
         # Each side takes its own turns: requests that alternate between sides would else meet the same one.
-        whose = candidates[0].role, all(member.name in self.sides for member in candidates)
+        whose = candidates[0].role, all(map(self.side, candidates))
         start = self._turns[whose] = (self._turns.get(whose, -1) + 1) % len(candidates)
         return candidates[start:] + candidates[:start]
 

@@ -106,7 +106,7 @@ async def test_a_long_body_and_unknown_paths_are_errors_of_the_same_shape() -> N
 
 async def test_logs_hold_no_prompt_no_answer_and_no_key(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG", logger="pdctl.proxy")
-    async with cluster(decode_leg="append-first-token") as c:
+    async with cluster(decode_leg="append-first-token", health={"interval_s": 60}) as c:
         headers = {"Authorization": "Bearer s3cr3t"}
         await c.post("/v1/completions", json={"prompt": "pr1vate words", "max_tokens": 3}, headers=headers)
         await c.decoders[0].stop()
