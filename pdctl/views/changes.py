@@ -27,9 +27,11 @@ class Marks:
 
     def of(self, reasons: Sequence[Row]) -> str:
         numbers = [self._numbers[r["text"]] for r in reasons if r["text"] in self._numbers]
-        others = [told(r) for r in reasons if r["text"] not in self._numbers]
-        marks = f"[{','.join(map(str, sorted(numbers)))}]" if numbers else ""
-        return " ".join([*([marks] if marks else []), *([f"for {', '.join(others)}"] if others else [])])
+        others = [r for r in reasons if r["text"] not in self._numbers]
+        words = [f"[{','.join(map(str, sorted(numbers)))}]"] if numbers else []
+        lines = [told(r) for r in others if r["field"]]
+        words += [f"for {', '.join(lines)}"] if lines else []
+        return " ".join([*words, *(r["text"] for r in others if not r["field"])])
 
 
 def told(reason: Row) -> str:
@@ -68,7 +70,8 @@ def _groups(changes: Sequence[Row]) -> Iterator[tuple[tuple[str, str], list[Row]
 def _group(owner: str, rows: list[Row], page: Page, marks: Marks, same: str, *, diffs: bool) -> None:
     actions = {row["action"] for row in rows}
     common = _common(rows)
-    why = marks.of(common) if common is not None else ""
+    drifted = all(row["drift"] for row in rows)  # each of them says so
+    why = marks.of(common) if common is not None and not drifted else ""
     if len(actions) == 1 and actions <= WHOLE.keys() and not any(row["drift"] for row in rows):
         action = actions.pop()
         _whole(owner, rows, page, why, action)
@@ -78,7 +81,7 @@ def _group(owner: str, rows: list[Row], page: Page, marks: Marks, same: str, *, 
     head += [(f"  the same as {same}", "dim")] if same else []
     page.line(*head, indent=4)
     for row in rows if not same else ():
-        _row(row, page, "" if why else marks.of(row["reasons"]), diffs=diffs)
+        _row(row, page, "" if why or row["drift"] else marks.of(row["reasons"]), diffs=diffs)
 
 
 def _whole(owner: str, rows: list[Row], page: Page, why: str, action: str) -> None:
@@ -96,7 +99,7 @@ def _row(row: Row, page: Page, mark: str, *, diffs: bool) -> None:
         why = ["revision" if word == "content" else word for word in why]
     why += ["drift"] if row["drift"] else []
     said = "; ".join(why)
-    tail = "".join(f"  {words}" for words in (said, "" if row["drift"] else mark) if words)
+    tail = "".join(f"  {words}" for words in (said, mark) if words)
     page.line(_symbol(row["action"]), name(row["id"]), (tail, "dim"), indent=6)
     for line in lines if diffs else ():
         page.line((line, DIFF_STYLE.get(line[:1], "dim")), indent=DIFF_INDENT, hang=2)
