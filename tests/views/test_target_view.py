@@ -1,4 +1,4 @@
-"""What targets bring along or hold back, drift, and what is not pdctl's own, on the screen before the rest."""
+"""What targets bring along or hold back, drift, and what is nobody's: on the screen before the rest."""
 
 from __future__ import annotations
 
