@@ -65,6 +65,7 @@ def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(assets("templates")),
         undefined=jinja2.StrictUndefined,
+        auto_reload=False,  # else each of 13,000 renderings looks at the file's time
         keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -53,11 +53,25 @@ class Steps:
     def __post_init__(self) -> None:
         self.keys = {m.name: m.key for m in self.members}
         self.away = {m.name for m in self.members if m.rolls and m.name in self.front.drained}
+        self.by_role: dict[Role, list[Member]] = {}
+        for member in self.members:
+            self.by_role.setdefault(member.role, []).append(member)
 
     def ready(self, batch: Collection[str], *roles: Role) -> list[Member]:
         """Those of the roles that serve while `batch` does not."""
         gone = {*batch, *self.away}
         return [m for m in self.members if m.role in roles and m.known and m.name not in gone]
+
+    def sides_with(self, role: Role, new: Collection[str], batch: Collection[str]) -> set[bool]:
+        """On which sides one of the role serves while `batch` does not: True is the new one."""
+        mine, found = self.by_role.get(role, []), set[bool]()
+        # From both ends: they restart in order, and none of 2,000 waves has to look at 2,000 members.
+        for member in (each for both in zip(mine, reversed(mine), strict=True) for each in both):
+            if member.known and member.name not in batch and member.name not in self.away:
+                found.add(member.name in new)
+            if len(found) == 2:
+                break
+        return found
 
     def drain(
         self,
@@ -96,7 +110,7 @@ class Steps:
         outage: str = "",
     ) -> None:
         back = (*self.stuck, *self.held) if reload else self.held
-        parts = sides is not None and set(sides) != set(self.sides)
+        parts = sides is not None and (len(sides) != len(self.sides) or set(sides) != set(self.sides))
         if self.front.listens and (drain or back or reload or parts):
             step = told(self.front, name, drain, back, sides, reload=reload)
             self.found.append(replace(step, outage=outage))

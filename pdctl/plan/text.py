@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 
 from pdctl.knowledge.secrecy import LIKE_A_TOKEN, NAMES
@@ -35,6 +36,10 @@ def file_diff(want: Resource | None, have: Resource | None, content: bytes | Non
     return tuple(mask(line) for line in lines[:LONGEST])
 
 
+@functools.lru_cache(maxsize=4096)
 def mask(line: str) -> str:
-    """The line with values of secret-like names, and values that look like tokens, replaced."""
+    """The line with values of secret-like names, and values that look like tokens, replaced.
+
+    Most lines of a plan for many hosts stand in many files.
+    """
     return SECRET_VALUE.sub(MASK, SECRET_NAME.sub(rf"\1\2{MASK}", line))

@@ -68,8 +68,9 @@ def waves(
     """
     steps = Steps(front, tied.members, tuple(sorted(held)), dirty=reload)
     steps.sides = tied.fresh or front.sides
-    new = set(tied.fresh)
+    new = dict.fromkeys(sorted(tied.fresh))  # in order, so that each of 2,000 waves need not sort it again
     parts = _parts(tied, rollout)
+    moves = any(m.moves for m in tied.members)
     for number, (prefillers, decoders) in enumerate(parts, 1):
         batch = (*decoders, *prefillers)
         # What neither restarts nor has restarted serves the old side as long as there is one.
@@ -82,9 +83,9 @@ def waves(
             decoders_only = {m.name for m in tied.of(Role.DECODER)}  # no pair at all
             steps.drain((), decoders_only, reload=steps.dirty, outage=away)
             steps.restart(batch, away)
-        if any(m.moves for m in tied.members):
+        if moves:
             steps.moved()
-        new |= set(batch)
+        new = dict.fromkeys(sorted([*new, *batch]))
     return steps.finish(sides=())
 
 
@@ -111,5 +112,5 @@ def _halved(parts: list[Batch]) -> list[Batch]:
 
 def _a_pair(steps: Steps, new: Collection[str], away: Collection[str]) -> bool:
     """Whether a request can be served while `away` are."""
-    one, two = ({m.name in new for m in steps.ready(away, role)} for role in (Role.PREFILLER, Role.DECODER))
+    one, two = (steps.sides_with(role, new, away) for role in (Role.PREFILLER, Role.DECODER))
     return bool(one & two)
