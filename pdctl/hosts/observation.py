@@ -75,12 +75,12 @@ class Generation:
     `started` (its controller is at it, or was killed), `failed`, `interrupted`, `partial`, `abandoned`."""
 
     number: int
-    state: str
-    at: str
-    by: str
-    pdctl: str
-    what: str
-    age_s: float
+    state: str = "started"
+    at: str = ""
+    by: str = ""
+    pdctl: str = ""
+    what: str = ""
+    age_s: float = 0.0
     digest: str = ""  # of all that the host shall hold
     spec: str = ""  # digest of the spec's text
     venvs: tuple[str, ...] = ()  # paths
