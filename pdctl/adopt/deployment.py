@@ -54,7 +54,7 @@ def read_deployment(hosts: Sequence[Seen], model: str | None = None) -> Deployme
         )
     fronts = [f for seen, p in processes if p.kind == "proxy" and (f := read_front(seen, p))]
     chosen, notes = _of_one_model(hosts, engines, fronts, model)
-    front = max(fronts, key=lambda f: (_known(hosts, f, chosen), f.host), default=None)
+    front = _front(hosts, fronts, chosen)
     placed, more = _with_roles(hosts, chosen, front)
     notes += more
     kept, more = _one_mode(placed)
@@ -72,6 +72,14 @@ def member_of(hosts: Sequence[Seen], front: Front, engine: Engine) -> Role | Non
 
 def _known(hosts: Sequence[Seen], front: Front, engines: Sequence[Engine]) -> int:
     return sum(member_of(hosts, front, engine) is not None for engine in engines)
+
+
+def _front(hosts: Sequence[Seen], fronts: Sequence[Front], engines: Sequence[Engine]) -> Front | None:
+    """The proxy that sends to most of the engines; one whose names mean nothing here counts by its ports."""
+    ports = {engine.port for engine in engines}
+    ours = [f for f in fronts if _known(hosts, f, engines)]
+    alike = [f for f in fronts if not f.members or any(member.port in ports for member in f.members)]
+    return max(ours or alike, key=lambda f: _known(hosts, f, engines), default=None)
 
 
 def _of_one_model(

@@ -177,7 +177,8 @@ def _added(role: Role, pairs: Sequence[tuple[Engine, Instance]], topology: Topol
     text = f"pdctl starts a {role.value} with these words too"
     notes = [Note(Kind.DIFFERENT, section_of(role), role.value, text, "; ".join(added))] if added else []
     for engine, instance in pairs:
-        if (now := engine.command.text("host", "0.0.0.0")) != instance.address:
+        now = engine.command.text("host", "0.0.0.0")
+        if now != instance.address and {now, instance.address} != {"127.0.0.1", "localhost"}:
             text = f"listens on {now} now, and on {instance.address} with pdctl"
             notes.append(Note(Kind.DIFFERENT, section_of(role), engine.label, text))
         notes += settings_notes(engine, instance, topology)

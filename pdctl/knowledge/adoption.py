@@ -123,11 +123,12 @@ LEFT_VARIABLES: Mapping[str, str] = {
     "NIXL_PLUGIN_DIR": "the nixl wheel brings its plugins",
     "LMCACHE_USE_EXPERIMENTAL": "newer versions know it no more, older ones default to it",
 }
-# Mapped to fields, ports and places.
+# Mapped to fields, ports and places; and those that change nothing in how an engine serves.
 READ_VARIABLES = frozenset(
     (
         *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "PYTHONHASHSEED"),
         *("LMCACHE_CONFIG_FILE", "VLLM_NIXL_SIDE_CHANNEL_HOST", "VLLM_NIXL_SIDE_CHANNEL_PORT"),
+        *("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONUTF8", "PYTHONIOENCODING"),
         *("VLLM_HOST_IP", "VLLM_PORT", "PDCTL_SIMULATOR", "PDCTL_REVISION", "PDCTL_CPU_CONNECTOR"),
     )
 )

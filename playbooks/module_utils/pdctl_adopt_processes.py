@@ -14,7 +14,6 @@ WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")  # options of the interpret
 ENGINES = ("vllm", "pdctl_simulator", "pdctl-simulator")
 FRONT = re.compile(r"(?i)proxy|router|disagg")
 CACHES = ("lmcache", "lmcache_server", "lmcache_experimental_server")
-TITLE = b"VLLM::"  # what vLLM's processes call themselves by setproctitle (vLLM v1/utils.py)
 CONTAINER = re.compile(r"docker|libpod|containerd|kubepods|crio|lxc\.payload|machine\.slice")
 
 
@@ -25,7 +24,6 @@ class Process:
         self.pid = pid
         self.folder = f"/proc/{pid}"
         raw = _bytes(self.folder + "/cmdline")
-        self.title = raw.startswith(TITLE)
         self.argv = [os.fsdecode(word) for word in raw[:-1].split(b"\0")] if raw else []
         self.kind = kind_of(self.argv)
         self.parent = _parent(self.folder)

@@ -14,7 +14,7 @@ from pdctl.spec.load import parse
 from pdctl.topology import resolve
 from pdctl.topology.model import Role, Topology
 from tests.adopt.deployed import process, seen
-from tests.adopt.handmade import RECEIVER, SENDER, decoder, drafted, front, host, prefiller, told
+from tests.adopt.handmade import FRONT, RECEIVER, SENDER, decoder, drafted, front, host, prefiller, told
 
 
 def topology(found: Draft) -> Topology:
@@ -170,3 +170,11 @@ def test_engines_are_numbered_as_their_units_are() -> None:
     ]
     found = read_deployment([host(prefiller(), *some, front())])
     assert [engine.port for engine in found.of(Role.DECODER)] == [7209, 7201]
+
+
+def test_a_proxy_of_other_engines_is_none_of_ours() -> None:
+    stray = front(FRONT.replace("10.0.0.1", "10.9.9.9").replace("7100", "1").replace("7200", "2"))
+    found = drafted(host(prefiller(), decoder(), stray))
+    assert found.deployment.front is None and "another proxy" in told(found, Kind.LEFT_OUT)
+    unnamed = front(FRONT.replace("er-host 10.0.0.1", "er-host alias"))
+    assert drafted(host(prefiller(), decoder(), unnamed)).deployment.front is not None

@@ -151,6 +151,7 @@ KINDS = [
     ("python -m pdctl_proxy --config c", "proxy"),
     ("vllm-router --port 1", "proxy"),
     ("python3 /opt/venv/bin/lmcache server", "cache"),
+    ("VLLM::EngineCore", ""),
     ("bash -c vllm serve M", ""),
     ("uv run vllm serve M", ""),
     ("tmux new-session -d vllm serve M", ""),
