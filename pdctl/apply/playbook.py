@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from pdctl.assets import assets
 from pdctl.desired.render import render
+from pdctl.hosts.control_path import private_folder
 from pdctl.plan.model import Step, StepKind
 
 APPLY = "apply.yml"
@@ -25,8 +25,7 @@ def playbook(steps: Sequence[Step]) -> bytes:
 @contextmanager
 def playbook_folder(steps: Sequence[Step]) -> Iterator[Path]:
     """A private folder with the playbook as `apply.yml`, for one run."""
-    with TemporaryDirectory(prefix="pdctl-playbook-") as name:
-        folder = Path(name)
+    with private_folder() as folder:
         for entry in BESIDE:
             (folder / entry).symlink_to(assets("playbooks") / entry)
         (folder / APPLY).write_bytes(playbook(steps))
