@@ -12,6 +12,8 @@ from pdctl.views.page import Page
 
 Document = Mapping[str, Any]
 OLDER = "runs with an older configuration"
+# A rollout over hundreds of instances is one batch after the other: its beginning and its end tell it.
+MOST_STEPS, FIRST_STEPS, LAST_STEPS = 24, 12, 4
 
 
 def show_plan(document: Document, console: Console, *, diffs: bool = True) -> None:
@@ -111,24 +113,40 @@ def _fields(document: Document, page: Page) -> None:
 def _steps(document: Document, page: Page, marks: Marks) -> None:
     page.heading("Order:")
     restarts = {(row["host"], f"unit:{row['unit']}"): row for row in document["restarts"]}
-    for number, step in enumerate(document["steps"], 1):
-        hosts = list(dict.fromkeys(r["host"] for r in step["resources"]))
-        shown = ", ".join(hosts[:4]) + (f" and {len(hosts) - 4} more" if len(hosts) > 4 else "")
-        time = f"  {step['time']}" if step["time"] else ""
-        page.line(f"{number}. {step['title']} ({shown})", (time, "dim"), indent=2, hang=3)
-        if step["outage"]:
-            page.line(("! ", "red"), step["outage"], indent=5)
-        for resource in step["resources"]:
-            row = restarts.get((resource["host"], resource["id"]))
-            if row and row["instance"] in step["restarts"]:
-                _restart(row, page, marks)
+    numbered = list(enumerate(document["steps"], 1))
+    long = len(numbered) > MOST_STEPS
+    for number, step in numbered[:FIRST_STEPS] if long else numbered:
+        _step(number, step, restarts, page, marks)
+    if long:
+        between = numbered[FIRST_STEPS:-LAST_STEPS]
+        outages = sum(bool(step["outage"]) for _, step in between)
+        away = f", {outages} of them with an outage" if outages else ""
+        page.line((f"... {len(between)} more steps like these{away} ...", "dim"), indent=5)
+        for number, step in numbered[-LAST_STEPS:]:
+            _step(number, step, restarts, page, marks)
     page.gap()
+
+
+def _step(
+    number: int, step: Document, restarts: Mapping[tuple[str, str], Document], page: Page, marks: Marks
+) -> None:
+    hosts = list(dict.fromkeys(r["host"] for r in step["resources"]))
+    shown = ", ".join(hosts[:4]) + (f" and {len(hosts) - 4} more" if len(hosts) > 4 else "")
+    time = f"  {step['time']}" if step["time"] else ""
+    page.line(f"{number}. {step['title']} ({shown})", (time, "dim"), indent=2, hang=3)
+    if step["outage"]:
+        page.line(("! ", "red"), step["outage"], indent=5)
+    for resource in step["resources"]:
+        row = restarts.get((resource["host"], resource["id"]))
+        if row and row["instance"] in step["restarts"]:
+            _restart(row, page, marks)
 
 
 def _restart(row: Document, page: Page, marks: Marks) -> None:
     """Files that the page has shown already are no news where a line of the spec is named."""
     mark = marks.of(row["reasons"])
     news = [cause for cause in row["causes"] if not mark or not (cause.startswith("/") or cause == OLDER)]
+    news = news if len(news) < 3 else [news[0], f"{len(news) - 1} more causes like it"]
     causes = f"  because {'; '.join(f'of {c}' if c.startswith('/') else c for c in news)}" if news else ""
     page.line(
         ("↻ ", "yellow"),

@@ -113,6 +113,15 @@ def test_a_field_that_no_host_is_told_of_says_so() -> None:
     assert re.search(r"\[2\] slo unset -> .*no host is told of it\)", text)
 
 
+def test_a_long_rollout_is_told_by_its_beginning_and_its_end() -> None:
+    spec = SPEC.replace("count: 2\n    max", "count: 20\n    max")
+    done = edit(("max_num_seqs: 64", "max_num_seqs: 128"), spec=spec, earlier=spec)
+    steps = len(done.plan.steps)
+    text = screen(done)
+    assert steps > 30 and f"     ... {steps - 16} more steps like these ...\n" in text
+    assert "\n  12. " in text and "\n  13. " not in text and f"\n  {steps}. " in text
+
+
 def test_an_empty_plan_is_one_line() -> None:
     done = edit()
     assert screen(done, details=Details()) == "Nothing to do: `chat` is as its spec says\n"
