@@ -15,7 +15,7 @@ PAUSE_S = (0.05, 1.0)  # between looks: from the first to the last
 PATIENCE_S = 30.0
 RELOAD = "have the proxy read its list of instances again"
 AGAIN = (
-    "let these requests end or raise serving.rollout.drain_timeout_s, then run `pdctl apply` again: "
+    "Let these requests end or raise serving.rollout.drain_timeout_s, then run `pdctl apply` again: "
     "it goes on where this ended"
 )
 
@@ -150,7 +150,10 @@ class Drain:
         if mine:
             ask_proxy(self.path, "POST", "/undrain", {"instances": mine})
         words = [f"{m['name']} still has {_requests(m['in_flight'] + m['held'])}" for m in busy]
-        raise Problem(f"{', '.join(words)} after {self.timeout_s:g} s; nothing was restarted. {AGAIN}")
+        raise Problem(
+            f"{', '.join(words)} after {self.timeout_s:g} s: all serve again, and nothing more was "
+            f"restarted. {AGAIN}"
+        )
 
 
 class Members(dict[str, Row]):

@@ -14,12 +14,12 @@ from pdctl.lab import Lab
 # Runs on the host with its own Python until its standard input ends, then prints what came of each request.
 PROGRAM = """
 import http.client, json, sys, threading, time
-url, workers, pause = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+url, workers, pause, tokens, most = sys.argv[1], *map(float, sys.argv[2:])
 over, rows = threading.Event(), []
 def ask(number, turn):
     streams = turn % 2 == 0
     prompt = [number + 1, turn % 900 + 1, *range(1, 40)]
-    body = {"model": "tiny", "prompt": prompt, "max_tokens": 8, "stream": streams}
+    body = {"model": "tiny", "prompt": prompt, "max_tokens": int(tokens), "stream": streams}
     connection = http.client.HTTPConnection(url, timeout=120)
     connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
     answer = connection.getresponse()
@@ -31,7 +31,7 @@ def ask(number, turn):
     return {"status": answer.status, "fine": fine, "pair": pair, "text": "" if fine else text[:300]}
 def work(number):
     turn = 0
-    while not over.is_set():
+    while not over.is_set() and turn < most:
         turn, begun = turn + 1, time.time()
         try:
             row = ask(number, turn)
@@ -39,7 +39,7 @@ def work(number):
             row = {"status": 0, "fine": False, "pair": ["", ""], "text": repr(error)}
         rows.append({**row, "at": begun, "s": time.time() - begun})
         time.sleep(pause)
-threads = [threading.Thread(target=work, args=(number,)) for number in range(workers)]
+threads = [threading.Thread(target=work, args=(number,)) for number in range(int(workers))]
 for thread in threads: thread.start()
 print("up", flush=True)
 sys.stdin.read()
@@ -70,10 +70,20 @@ class Load:
 
 
 @contextmanager
-def load(lab: Lab, host: str, front: str, *, workers: int = 3, pause_s: float = 0.02) -> Iterator[Load]:
-    """`front` is HOST:PORT of the proxy as `host` reaches it."""
+def load(
+    lab: Lab,
+    host: str,
+    front: str,
+    *,
+    workers: int = 3,
+    pause_s: float = 0.02,
+    tokens: int = 8,
+    most: int = 1_000_000,
+) -> Iterator[Load]:
+    """`front` is HOST:PORT of the proxy as `host` reaches it; `most` requests from each worker."""
     found = Load()
-    command = lab.enter_argv(host, ["python3", "-c", PROGRAM, front, str(workers), str(pause_s)])
+    numbers = [str(number) for number in (workers, pause_s, tokens, most)]
+    command = lab.enter_argv(host, ["python3", "-c", PROGRAM, front, *numbers])
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdin is not None and running.stdout is not None
         assert running.stdout.readline() == "up\n"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pdctl.topology.model import START_ORDER
-from tests.hosts.line import CLUSTER, CONFIG, HOSTS, PLACES, Line, Ran, changed, line_on_hosts, unit
+from tests.hosts.line import CLUSTER, CONFIG, HOSTS, PLACES, Line, Ran, changed, line_on_hosts, soak, unit
 from tests.hosts.load import load
 from tests.hosts.plays import snapshot
 
@@ -230,6 +230,24 @@ def test_where_peers_grow_stale_prefillers_restart_with_a_decoder_that_restarts_
     assert changed(lives, line.lives()) == {"decoder-1", "prefiller-0"} and line.diff()["empty"]
     line.write()
     line.apply("--no-verify")
+
+
+@soak
+def test_requests_that_do_not_end_stop_a_rollout_before_anything_restarts(line: Line) -> None:
+    slow = {"engine": {"kind": "simulator", "simulator": {"itl_ms": 100}}}
+    line.write(slow, rollout={"drain_timeout_s": 1})
+    line.apply()
+    lives = line.lives()
+    line.write(slow, decoders={"count": 2, "env": {"NCCL_DEBUG": "INFO"}}, rollout={"drain_timeout_s": 1})
+    with load(line.lab, "h1", FRONT, workers=4, tokens=500, most=1) as served:
+        ran = line.pdctl("apply", "--yes", "--no-verify").must(1)
+    print(ran.err[ran.err.index("error:") :])
+    assert "decoder-0 still has 2 requests after 1 s: all serve again, and nothing more was" in ran.err
+    assert not served.failed and len(served.rows) == 4, served.failed[0]
+    assert not changed(lives, line.lives())
+    assert not any("drained" in entry for row in line.diff()["drift"] for entry in row["what"])
+    line.apply("--no-verify")
+    assert changed(lives, line.lives()) == {"decoder-0", "decoder-1"} and line.diff()["empty"]
 
 
 def causes_of(line: Line, instance: str) -> list[str]:
