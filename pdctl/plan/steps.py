@@ -138,12 +138,12 @@ def _units(work: Work, course: Course) -> list[Step]:
     soon = bool(tied) or any(m.moves for m in course.members)
     found += _farewell(work, course) if soon else []
     if tied:
-        held = _halted_drained(work, course) | _left(course)
+        held = _waiting(work, course) | _left(course)
         found += waves(tied, door, rollout, held, reload=course.early)
     elif course.early:
         found += [*proxy, *roll(course.members, door, rollout, ())]
     else:
-        found += roll(course.members, door, rollout, _halted_drained(work, course))
+        found += roll(course.members, door, rollout, _waiting(work, course))
     found += [] if soon else _farewell(work, course)
     return found + ([] if course.early and not tied else proxy)
 
@@ -218,9 +218,10 @@ def _farewell(work: Work, course: Course) -> list[Step]:
     return [told(course.door, "leave", names)] if names else []
 
 
-def _halted_drained(work: Work, course: Course) -> set[str]:
-    """Drained to be halted, and running again before the first batch."""
-    return set(_drainable(work, course, course.halting))
+def _waiting(work: Work, course: Course) -> set[str]:
+    """Drained, and up again before the first batch: what was halted, and what an earlier rollout has lost."""
+    lost = {m.name for m in course.members if m.starts} & course.door.drained
+    return lost | set(_drainable(work, course, course.halting))
 
 
 def _left(course: Course) -> set[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pdctl.desired import desire
@@ -198,12 +198,12 @@ def worlds(draw: st.DrawFn, *, calm: bool = False) -> World:
     if calm:
         return World(engines, **rollout)
     gone = draw(st.sampled_from([(), (), ("decoder-7",), ("prefiller-7",), ("decoder-7", "prefiller-8")]))
-    up = sorted(n for n, state in engines.items() if state in ("fine", "restarts"))
+    known = sorted(n for n, state in engines.items() if state != "new")
     apart = draw(st.booleans())
     proxy = draw(st.sampled_from(("fine", "fine", "fine", "restarts", "stopped")))
     left: list[str] = []
-    if up and proxy != "stopped" and draw(st.booleans()):
-        left = draw(st.lists(st.sampled_from(up), unique=True, max_size=2))
+    if known and proxy != "stopped" and draw(st.booleans()):
+        left = draw(st.lists(st.sampled_from(known), unique=True, max_size=2))
     return World(
         engines,
         gone=gone,
@@ -214,6 +214,12 @@ def worlds(draw: st.DrawFn, *, calm: bool = False) -> World:
     )
 
 
+TWO_OF_EACH = {"prefiller-0": "fine", "prefiller-1": "fine", "decoder-0": "crashed", "decoder-1": "restarts"}
+
+
+# What a canary that failed leaves behind.
+@example(World(TWO_OF_EACH, drained=("decoder-0",)))
+@example(World(TWO_OF_EACH, drained=("decoder-0", "prefiller-0"), stale=True))
 @settings(max_examples=300, deadline=None)
 @given(worlds())
 def test_any_plan_ends_as_wanted_with_each_restart_once_and_no_wrong_pair_at_any_moment(world: World) -> None:
