@@ -79,22 +79,25 @@ def _published(cluster: Cluster, item: Instance) -> Iterator[Claim]:
 
 
 def _twice(claims: Iterable[Claim]) -> Iterator[Finding]:
+    """One finding for each two fields that meet on a host, however many instances take ports from them."""
     owners: dict[tuple[str, int], Claim] = {}
-    clashes: dict[tuple[str, str, str], tuple[Claim, Claim, list[int]]] = {}
+    clashes: dict[tuple[str, Path, Path], list[tuple[Claim, Claim, int]]] = {}
     for claim in claims:
         for port in claim.ports:
             first = owners.setdefault((claim.host, port), claim)
-            if first is not claim:
-                clashes.setdefault((claim.host, str(first), str(claim)), (first, claim, []))[2].append(port)
-            elif claim.ports.count(port) > 1:
-                clashes.setdefault((claim.host, str(first), str(claim)), (first, claim, [port]))
-    for first, claim, ports in clashes.values():
-        at, other = (first, claim) if first.pinned and not claim.pinned else (claim, first)
+            if first is not claim or claim.ports.count(port) > 1:
+                at, other = (first, claim) if first.pinned and not claim.pinned else (claim, first)
+                clashes.setdefault((claim.host, at.path, other.path), []).append((first, claim, port))
+    for (host, at_path, other_path), rows in clashes.items():
+        first, claim, _ = rows[0]
+        ports = [port for *_, port in rows]
+        more = len({(str(first), str(claim)) for first, claim, _ in rows}) - 1
+        others = f", and {more} more pairs meet so" if more else ""
         yield Finding(
             "PORT003",
-            at.path,
-            f"{_numbers(ports)} on {claim.host} {_is(ports)} used by {first} and by {claim}",
-            f"choose another here or in `{written(other.path)}`, or leave it out and pdctl will choose one",
+            at_path,
+            f"{_numbers(ports)} on {host} {_is(ports)} used by {first} and by {claim}{others}",
+            f"choose another here or in `{written(other_path)}`, or leave it out and pdctl will choose one",
         )
 
 

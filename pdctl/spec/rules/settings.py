@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 
 from pdctl.knowledge.matching import SAME_FIELD, SHORT_FLAGS
 
+# Deeper values are compared as text: no setting of vLLM's comes near, and recursion has an end.
+MOST_NESTED = 16
+MOST_BRACKETS = 256
 FLAG = re.compile(r"-{1,2}[A-Za-z][A-Za-z0-9_-]*")
 NEGATIVE = re.compile(r"-[0-9.]")
 
@@ -44,7 +47,8 @@ def effective(words: Sequence[str]) -> dict[str, tuple[Any, int]]:
         flag, value = each.flag, _read(each.value)
         if each.key:
             before = found.get(flag, ({}, 0))[0]
-            value = _with(before if isinstance(before, dict) else {}, each.key.split("."), value)
+            keys = each.key.split(".", MOST_NESTED)
+            value = _with(before if isinstance(before, dict) else {}, keys, value)
         found[flag] = (value, each.at)
     for (flag, key), same in SAME_FIELD.items():
         value, index = found.get(flag, (None, 0))
@@ -72,12 +76,12 @@ def _is_value(word: str) -> bool:
 
 def _read(text: str) -> Any:
     """JSON where it is some, so that spaces and the order of keys make no difference; else the text."""
+    if text.count("[") + text.count("{") > MOST_BRACKETS:
+        return text
     try:
         return json.loads(text)
     except ValueError:
         return {"True": True, "False": False}.get(text, text)
-    except RecursionError:
-        return text
 
 
 def _with(value: dict[str, Any], keys: Sequence[str], new: Any) -> dict[str, Any]:
