@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 import typer
 
+from pdctl.apply.history import Past, history_document
 from pdctl.cli.main import app
 from pdctl.cli.spec import topology_document
+from pdctl.hosts.observation import Generation, Kept
 from pdctl.plan.document import drift_document, plan_document
 from pdctl.plan.foreign import Foreign
 from pdctl.plan.make import make_plan
@@ -74,6 +76,12 @@ def test_the_plan_is_told() -> None:
         untold(drift_document(done.plan, details)) - {"host", "kind", "subject", "instance", "pid", "what"}
         == set()
     )
+
+
+def test_the_history_is_told() -> None:
+    one = Generation(1, "complete", "2030-01-02T03:04:05+00:00", "ann@desk", "1.0", "create 3")
+    document = history_document(Past("sim", {"host": Kept(generations=(one,))}, {}))
+    assert untold(document) == {"host"}
 
 
 def test_a_field_that_is_not_told_is_found() -> None:
