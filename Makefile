@@ -44,7 +44,7 @@ lint: venv       ## ruff, mypy, ansible-lint
 	tools/test lint
 
 golden: venv     ## Rewrite the golden files; look at the diff before you commit it
-	$(BIN)/python -m pytest tests/test_golden.py tests/test_docs.py --accept
+	$(BIN)/python -m pytest tests/test_golden.py tests/test_docs.py tests/playbooks/test_playbooks.py --accept
 
 demo: venv apt   ## A real PD cluster on two virtual hosts, with real vLLM on CPU
 	@tools/demo engine
@@ -55,7 +55,7 @@ demo-sim: venv apt     ## The same with the engine simulator: 1 prefiller, 2 dec
 demo-down: venv  ## Remove the demo's virtual hosts
 	@tools/demo down
 
-soak: venv apt   ## The hosts tests with every case, the rare ones too
+soak: venv apt   ## Thousands of fuzzed specs, and the hosts tests with every case
 	tools/test soak
 
 bench: venv apt  ## Speed, also against Ansible and pyinfra (25 minutes); see benchmarks/README.md
