@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tests.hosts.line import CONFIG, UNITS, unit
+from tests.hosts.line import CLUSTER, CONFIG, UNITS, unit
 
 SITE = "$(echo /opt/pdctl/venvs/simulator-*)/lib/python3.11/site-packages"
 D0, D1, P0, PROXY = (unit(name) for name in ("decoder-0", "decoder-1", "prefiller-0", "proxy"))
+SOCKET = f"/run/pdctl/{CLUSTER}/proxy/control.sock"
 AGAIN = "restarted outside pdctl since the last apply"
 WAITING = "active activating/auto-restart -> active"
 
@@ -44,6 +47,14 @@ def drop_in(name: str, text: str) -> str:
     return (
         f"mkdir -p {folder}; printf '[Service]\\n{text}\\n' > {folder}/by-hand.conf; systemctl daemon-reload"
     )
+
+
+def asked(page: str, **body: list[str]) -> str:
+    """What an operator asks of the proxy's control socket, without curl."""
+    data = json.dumps(body)
+    request = f"POST {page} HTTP/1.0\r\nContent-Length: {len(data)}\r\n\r\n{data}".encode()
+    program = f"import socket; s = socket.socket(socket.AF_UNIX); s.connect({SOCKET!r}); "
+    return f"python3 -c {shlex.quote(program + f's.sendall({request!r}); s.recv(99)')}"
 
 
 ONE = frozenset({"decoder-1"})
@@ -107,6 +118,23 @@ CASES = {
         f"{killed('decoder-0')}; until systemctl is-active -q {D0}; do sleep 0.1; done",
         {f"unit:{D0}": AGAIN},
         hit=frozenset({"decoder-0"}),
+    ),
+    "instance drained by hand": Case(
+        "h1", asked("/drain", instances=["decoder-1"]), {f"unit:{PROXY}": "decoder-1 is drained"}
+    ),
+    "instance kept apart by hand": Case(
+        "h1", asked("/sides", new=["decoder-1"]), {f"unit:{PROXY}": "decoder-1 is kept apart"}
+    ),
+    "list of instances edited and taken up by hand": Case(
+        "h1",
+        f"sed -i 's/:7200/:7299/' {CONFIG}/proxy.json; systemctl kill -s HUP {PROXY}; sleep 1",
+        {f"file:{CONFIG}/proxy.json": "content", f"unit:{PROXY}": "works with another list of instances"},
+    ),
+    "control socket removed": Case(
+        "h1",
+        f"rm {SOCKET}",
+        {f"unit:{PROXY}": "its control socket does not answer"},
+        again=frozenset({"proxy"}),
     ),
     "engine restarted by hand": Case("h1", f"systemctl restart {D1}", {f"unit:{D1}": AGAIN}, hit=ONE),
     "environment changed by a drop-in": Case(
