@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from ansible.module_utils import pdctl_drain, pdctl_observe_units
-from ansible.module_utils.pdctl_control import proxy_state
+from ansible.module_utils.pdctl_control import ask_proxy, proxy_state
 
 
 def until(condition: Callable[[], object], seconds: float = 10) -> None:
@@ -112,6 +112,19 @@ class Front:
 
     def members(self) -> dict[str, dict[str, Any]]:
         return {member["name"]: member for member in proxy_state(self.control)["members"]}
+
+    def only(self, servers: int) -> Front:
+        """The first of them in the list, nobody drained, apart or hanging."""
+        for engine in self.engines.values():
+            engine.gate.set()
+        for thread in self.asked:
+            thread.join()
+        self.write(list(self.engines)[:servers])
+        names = [m["name"] for m in ask_proxy(self.control, "POST", "/reload")["members"]]
+        ask_proxy(self.control, "POST", "/sides", {"new": []})
+        ask_proxy(self.control, "POST", "/undrain", {"instances": names})
+        until(lambda: all(member["up"] for member in self.members().values()))
+        return self
 
     def drained(self) -> list[str]:
         return [name for name, member in self.members().items() if member["drained"]]

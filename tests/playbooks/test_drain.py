@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,73 +27,80 @@ def done(request: dict[str, Any], dry: bool = False) -> list[str]:
     return did
 
 
-def test_it_undrains_then_drains_and_says_so_once(tmp_path: Path) -> None:
-    with front(tmp_path) as proxy:
-        assert done(asked(proxy, drain=["server-0"])) == ["drain server-0"]
-        request = asked(proxy, undrain=["server-0"], drain=["server-1"])
-        assert done(request) == ["undrain server-0", "drain server-1"]
-        assert proxy.drained() == ["server-1"]
-        assert done(asked(proxy, undrain=["server-1", "server-0"])) == ["undrain server-1"]
-        assert done(asked(proxy, undrain=["server-1", "server-0"])) == []
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
+    """One proxy for all that leave it alive."""
+    with front(tmp_path_factory.mktemp("front"), 3) as proxy:
+        yield proxy
 
 
-def test_it_waits_until_what_is_in_flight_has_finished_and_the_lease_is_over(tmp_path: Path) -> None:
-    with front(tmp_path, 1) as proxy:
-        proxy.engines["server-0"].gate.clear()
+def test_it_undrains_then_drains_and_says_so_once(shared: Front) -> None:
+    proxy = shared.only(2)
+    assert done(asked(proxy, drain=["server-0"])) == ["drain server-0"]
+    request = asked(proxy, undrain=["server-0"], drain=["server-1"])
+    assert done(request) == ["undrain server-0", "drain server-1"]
+    assert proxy.drained() == ["server-1"]
+    assert done(asked(proxy, undrain=["server-1", "server-0"])) == ["undrain server-1"]
+    assert done(asked(proxy, undrain=["server-1", "server-0"])) == []
+
+
+def test_it_waits_until_what_is_in_flight_has_finished_and_the_lease_is_over(shared: Front) -> None:
+    proxy = shared.only(1)
+    proxy.engines["server-0"].gate.clear()
+    proxy.ask()
+    until(lambda: proxy.members()["server-0"]["in_flight"] == 1)
+    ended: list[float] = []
+
+    def work() -> None:
+        done(asked(proxy, drain=["server-0"], lease_s=0.4))
+        ended.append(time.monotonic())
+
+    waiting = threading.Thread(target=work)
+    waiting.start()
+    until(lambda: proxy.drained() == ["server-0"])
+    time.sleep(0.2)  # it must still wait then, so there is nothing to poll for
+    assert not ended
+    opened = time.monotonic()
+    proxy.engines["server-0"].gate.set()
+    waiting.join()
+    assert ended[0] - opened >= 0.4
+
+
+def test_what_does_not_finish_in_time_serves_again_and_is_named(shared: Front) -> None:
+    proxy = shared.only(3)
+    ask_proxy(proxy.control, "POST", "/drain", {"instances": ["server-2"]})
+    for engine in proxy.engines.values():
+        engine.gate.clear()
+    for _ in range(3):
         proxy.ask()
-        until(lambda: proxy.members()["server-0"]["in_flight"] == 1)
-        ended: list[float] = []
-
-        def work() -> None:
-            done(asked(proxy, drain=["server-0"], lease_s=0.4))
-            ended.append(time.monotonic())
-
-        waiting = threading.Thread(target=work)
-        waiting.start()
-        until(lambda: proxy.drained() == ["server-0"])
-        time.sleep(0.2)  # it must still wait then, so there is nothing to poll for
-        assert not ended
-        opened = time.monotonic()
-        proxy.engines["server-0"].gate.set()
-        waiting.join()
-        assert ended[0] - opened >= 0.4
+    until(lambda: sum(member["in_flight"] for member in proxy.members().values()) == 3)
+    busy = [name for name, member in proxy.members().items() if member["in_flight"] == 1]
+    with pytest.raises(Problem) as error:
+        done(asked(proxy, drain=[*busy, "server-2"], timeout_s=0.2))
+    words = f"{busy[0]} still has 1 request after 0.2 s: all serve again, and nothing more was restarted."
+    assert str(error.value).startswith(words) and "pdctl apply" in str(error.value)
+    assert proxy.drained() == ["server-2"], "only what this call drained is undrained"
 
 
-def test_what_does_not_finish_in_time_serves_again_and_is_named(tmp_path: Path) -> None:
-    with front(tmp_path, 3) as proxy:
-        ask_proxy(proxy.control, "POST", "/drain", {"instances": ["server-2"]})
-        for engine in proxy.engines.values():
-            engine.gate.clear()
-        for _ in range(3):
-            proxy.ask()
-        until(lambda: sum(member["in_flight"] for member in proxy.members().values()) == 3)
-        busy = [name for name, member in proxy.members().items() if member["in_flight"] == 1]
-        with pytest.raises(Problem) as error:
-            done(asked(proxy, drain=[*busy, "server-2"], timeout_s=0.2))
-        words = f"{busy[0]} still has 1 request after 0.2 s: all serve again, and nothing more was restarted."
-        assert str(error.value).startswith(words) and "pdctl apply" in str(error.value)
-        assert proxy.drained() == ["server-2"], "only what this call drained is undrained"
+def test_check_mode_tells_and_does_nothing(shared: Front) -> None:
+    proxy = shared.only(2)
+    request = asked(proxy, drain=["server-0"], sides=["server-1"], reload=True)
+    assert done(request, dry=True) == [
+        "have the proxy read its list of instances again",
+        "keep server-1 apart from the others",
+        "drain server-0",
+    ]
+    assert not proxy.drained() and not proxy_state(proxy.control)["sides"]
 
 
-def test_check_mode_tells_and_does_nothing(tmp_path: Path) -> None:
-    with front(tmp_path) as proxy:
-        request = asked(proxy, drain=["server-0"], sides=["server-1"], reload=True)
-        assert done(request, dry=True) == [
-            "have the proxy read its list of instances again",
-            "keep server-1 apart from the others",
-            "drain server-0",
-        ]
-        assert not proxy.drained() and not proxy_state(proxy.control)["sides"]
-
-
-def test_sides_are_set_before_anything_else_and_ended(tmp_path: Path) -> None:
-    with front(tmp_path) as proxy:
-        request = asked(proxy, sides=["server-0"], undrain=["server-0"])
-        assert done(request) == ["keep server-0 apart from the others"]
-        assert proxy_state(proxy.control)["sides"] == ["server-0"]
-        assert done(asked(proxy)) == []
-        assert proxy_state(proxy.control)["sides"] == ["server-0"], "null leaves them"
-        assert done(asked(proxy, sides=[])) == ["pair all instances again"]
+def test_sides_are_set_before_anything_else_and_ended(shared: Front) -> None:
+    proxy = shared.only(2)
+    request = asked(proxy, sides=["server-0"], undrain=["server-0"])
+    assert done(request) == ["keep server-0 apart from the others"]
+    assert proxy_state(proxy.control)["sides"] == ["server-0"]
+    assert done(asked(proxy)) == []
+    assert proxy_state(proxy.control)["sides"] == ["server-0"], "null leaves them"
+    assert done(asked(proxy, sides=[])) == ["pair all instances again"]
 
 
 def test_without_a_proxy_there_is_nothing_to_drain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,30 +122,30 @@ def test_a_socket_that_a_killed_proxy_left_is_no_proxy(
         proxy.start()
 
 
-def test_instances_that_the_proxy_does_not_have_are_left_out(tmp_path: Path) -> None:
-    with front(tmp_path) as proxy:
-        request = asked(proxy, drain=["server-0", "server-7"], undrain=["server-8"], sides=["server-9"])
-        assert done(request) == ["drain server-0"]
+def test_instances_that_the_proxy_does_not_have_are_left_out(shared: Front) -> None:
+    proxy = shared.only(2)
+    request = asked(proxy, drain=["server-0", "server-7"], undrain=["server-8"], sides=["server-9"])
+    assert done(request) == ["drain server-0"]
 
 
-def test_a_list_read_again_brings_instances_that_can_be_drained(tmp_path: Path) -> None:
-    with front(tmp_path, 3) as proxy:
-        proxy.write(["server-0", "server-1"])
-        assert done(asked(proxy, reload=True))[0] == "have the proxy read its list of instances again"
-        assert list(proxy.members()) == ["server-0", "server-1"]
-        proxy.write(["server-0", "server-2"])
-        assert done(asked(proxy, reload=True, drain=["server-2", "server-1"]))[1:] == ["drain server-2"]
-        assert proxy.members()["server-2"]["up"]
+def test_a_list_read_again_brings_instances_that_can_be_drained(shared: Front) -> None:
+    proxy = shared.only(3)
+    proxy.write(["server-0", "server-1"])
+    assert done(asked(proxy, reload=True))[0] == "have the proxy read its list of instances again"
+    assert list(proxy.members()) == ["server-0", "server-1"]
+    proxy.write(["server-0", "server-2"])
+    assert done(asked(proxy, reload=True, drain=["server-2", "server-1"]))[1:] == ["drain server-2"]
+    assert proxy.members()["server-2"]["up"]
 
 
-def test_a_list_that_needs_a_restart_is_left_for_it_and_a_bad_one_is_a_problem(tmp_path: Path) -> None:
-    with front(tmp_path) as proxy:
-        proxy.write(["server-0"], model="other")
-        did = done(asked(proxy, reload=True, drain=["server-1"]))
-        assert "a change of model needs a restart" in did[0] and did[1] == "drain server-1"
-        proxy.write([])
-        with pytest.raises(Problem, match="needs at least one"):
-            done(asked(proxy, reload=True))
+def test_a_list_that_needs_a_restart_is_left_for_it_and_a_bad_one_is_a_problem(shared: Front) -> None:
+    proxy = shared.only(2)
+    proxy.write(["server-0"], model="other")
+    did = done(asked(proxy, reload=True, drain=["server-1"]))
+    assert "a change of model needs a restart" in did[0] and did[1] == "drain server-1"
+    proxy.write([])
+    with pytest.raises(Problem, match="needs at least one"):
+        done(asked(proxy, reload=True))
 
 
 def test_a_proxy_that_was_restarted_meanwhile_is_told_again(tmp_path: Path) -> None:
@@ -167,7 +175,8 @@ def test_nothing_more_is_drained_when_the_proxy_cannot_reach_those_that_are_back
         assert proxy.drained() == []
 
 
-def test_what_the_proxy_refuses_is_passed_on(tmp_path: Path) -> None:
-    with front(tmp_path) as proxy, pytest.raises(ControlError) as error:
+def test_what_the_proxy_refuses_is_passed_on(shared: Front) -> None:
+    proxy = shared.only(2)
+    with pytest.raises(ControlError) as error:
         ask_proxy(proxy.control, "POST", "/drain", {"instances": ["server-7"]})
     assert error.value.status == 404 and "no instance named server-7" in str(error.value)
