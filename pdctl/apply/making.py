@@ -77,7 +77,8 @@ def came_out(held: Held, seen: Look, after: Look) -> None:
 
 def _about(seen: Look, about: About) -> dict[str, Any]:
     found = meta(seen)
-    what = summary(seen.plan)
+    newest = next_number(seen.seen.kept) - 1
+    what = f"close off {newest}: nothing was left to do" if seen.plan.empty else summary(seen.plan)
     return {
         "at": found.applied_at,
         "by": found.by,

@@ -99,9 +99,11 @@ def rollback(
         carried = {"format": "pdctl-rollback/1", "to": back.number, "plan": document, "did": done}
         print_json(timed(carried | {"proof": told(proof)}, timing))
     if back.spec != text_of(path):
-        # Not straight into the file: the shell would empty it before pdctl reads it.
-        how = f"pdctl history --spec {back.number} {path} > {path}.old && mv {path}.old {path}"
-        warn([f"{path} still asks for something else; to have its text of then: {how}"])
+        # Into another file: the shell would empty the spec itself before pdctl reads it.
+        how = f"pdctl history --spec {back.number} {path} > generation-{back.number}.yaml"
+        warn(
+            [f"{path} still asks for something else, and the next apply goes there; its text of then: {how}"]
+        )
     judged(back.look, proof)
 
 
