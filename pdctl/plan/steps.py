@@ -193,7 +193,9 @@ def _number(instance: str) -> tuple[int, str]:
 def _proxy(door: Front, touched: Sequence[Key]) -> list[Step]:
     title = ROLE_TITLE[Role.PROXY]
     if door.runs and not door.restarts:
-        title = "Have the proxy take up its new list"
+        title = "Look after the proxy"
+        title = "Have the proxy give requests to all instances again" if door.drained or door.sides else title
+        title = "Have the proxy take up its new list" if door.reloads else title
     keys = tuple(key for key in touched if key == door.key)
     return [Step(Role.PROXY.value, title, keys, outage=PROXY_AWAY if door.restarts else "")]
 
@@ -205,8 +207,8 @@ def _room(work: Work, course: Course) -> list[Step]:
     names = _drainable(work, course, keys)
     alone = [name for key in keys if work.runs(key) and (name := work.instance(key)) not in names]
     away = only(Role(alone[0].split("-")[0]), alone) if alone and door.runs else ""
-    left = set() if course.tied else _left(course)
-    ends = () if door.sides and not course.tied else None
+    before = bool(keys or course.rolled) and not course.tied  # alone it is the step of the proxy
+    left, ends = (_left(course) if before else set()), (() if before and door.sides else None)
     found = [told(door, "settle", (), sorted(left), ends)] if left or ends is not None else []
     found += [told(door, "room", names)] if names else []
     return [*found, Step("stop", "Stop what makes room", keys, StepKind.STOP, outage=away)]
