@@ -1,4 +1,4 @@
-"""Hostile words from cluster.yaml to /proc: rendered, applied and started by systemd, the same byte for byte."""
+"""Hostile words from cluster.yaml to /proc: rendered, applied, started by systemd, the same byte for byte."""
 
 from __future__ import annotations
 
@@ -71,11 +71,10 @@ def process(line: Line, instance: str, pid: str) -> Process:
         done = line.lab.exec(PLACES[instance], ["python3", "-c", reading, f"/proc/{pid}/{name}"])
         return bytes.fromhex(done.stdout).split(b"\0")[:-1]
 
-    pairs = (entry.split(b"=", 1) for entry in words("environ"))
     shown = line.inside(f"systemctl show {unit(instance)}", PLACES[instance]).splitlines()
     return Process(
         argv=words("cmdline"),
-        environ={name: value for name, value in pairs},
+        environ={name: value for name, _, value in (word.partition(b"=") for word in words("environ"))},
         shown=dict(row.split("=", 1) for row in shown if "=" in row),
         wanted=wanted(line, instance),
     )
