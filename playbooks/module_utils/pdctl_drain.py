@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ansible.module_utils.pdctl_control import START_S, AbsentError, ControlError, ask_proxy, proxy_state
 from ansible.module_utils.pdctl_difference import Problem
+from ansible.module_utils.pdctl_remember import remember
 from ansible.module_utils.pdctl_rows import Row
 
 PAUSE_S = (0.05, 1.0)  # between looks: from the first to the last
@@ -38,6 +39,8 @@ def drain(request: Row, dry: bool, did: list[str]) -> bool:
             did.append(words)
     except ControlError as error:
         raise Problem(f"the proxy does not drain as asked: {error}") from None
+    finally:
+        remember(request)
     return bool(did)
 
 
@@ -102,6 +105,7 @@ class Drain:
         away = self.known("drain")
         if away:
             ask_proxy(self.path, "POST", "/drain", {"instances": away})
+            remember(self.request)  # the wait may be cut off
             self.wait_idle(away)
             yield f"drain {', '.join(away)}"
 

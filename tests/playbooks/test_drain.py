@@ -13,7 +13,9 @@ from ansible.module_utils import pdctl_drain
 from ansible.module_utils.pdctl_control import ControlError, ask_proxy, proxy_state
 from ansible.module_utils.pdctl_difference import Problem
 from ansible.module_utils.pdctl_drain import drain
+from ansible.module_utils.pdctl_record import Record
 
+from tests.playbooks.conftest import needs_root
 from tests.playbooks.front import Front, front, hurry, until
 
 
@@ -180,3 +182,36 @@ def test_what_the_proxy_refuses_is_passed_on(shared: Front) -> None:
     with pytest.raises(ControlError) as error:
         ask_proxy(proxy.control, "POST", "/drain", {"instances": ["server-7"]})
     assert error.value.status == 404 and "no instance named server-7" in str(error.value)
+
+
+@needs_root
+def test_what_is_left_drained_is_in_the_record_also_when_the_wait_is_cut_off(
+    shared: Front, tmp_path: Path
+) -> None:
+    """The next plan must not call it drift."""
+    proxy = shared.only(2)
+    name = "unit:pdctl-chat-proxy.service"
+    record = Record(str(tmp_path / "chat" / "record.json"), "chat")
+    record.rows[name] = {
+        "kind": "unit",
+        "name": name[5:],
+        "control": proxy.control,
+        "drained": [],
+        "sides": [],
+    }
+    (tmp_path / "chat").mkdir()
+    record.write()
+    proxy.engines["server-0"].gate.clear()
+    proxy.ask()
+    until(lambda: sum(member["in_flight"] for member in proxy.members().values()) == 1)
+    (busy,) = [each for each, member in proxy.members().items() if member["in_flight"]]
+    request = asked(proxy, drain=[busy], record=record.path)
+    waiting = threading.Thread(target=done, args=(request,))
+    waiting.start()
+    until(lambda: Record(record.path, "chat").rows[name]["drained"] == [busy])
+    assert waiting.is_alive()
+    for engine in proxy.engines.values():
+        engine.gate.set()
+    waiting.join()
+    done(asked(proxy, undrain=[busy], record=record.path))
+    assert Record(record.path, "chat").rows[name]["drained"] == []

@@ -1,0 +1,22 @@
+"""What a running proxy says of itself -> its row of the record: what a rollout leaves there is no drift."""
+
+from __future__ import annotations
+
+from ansible.module_utils.pdctl_host_lock import host_lock
+from ansible.module_utils.pdctl_observe_units import observe_control
+from ansible.module_utils.pdctl_record import Record
+from ansible.module_utils.pdctl_rows import Row
+
+
+def remember(request: Row) -> None:
+    """Only the record is written, and only if it knows the proxy as one that can be asked."""
+    said = observe_control(request["control"])
+    if not said["loaded"] or "record" not in request:
+        return
+    with host_lock():
+        record = Record(request["record"], request["cluster"])
+        for key, row in record.rows.items():
+            if row["kind"] == "unit" and row.get("control") == request["control"]:
+                record.rows[key] = dict(row, drained=said["drained"], sides=said["sides"])
+        if not record.is_unchanged():
+            record.write()
