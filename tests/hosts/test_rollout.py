@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.hosts.line import Line, changed, line_on_hosts
+from tests.hosts.line import Line, changed, line_on_hosts, soak
 from tests.hosts.load import load
+from tests.labs import until
 
 pytestmark = pytest.mark.hosts
 
@@ -105,9 +107,30 @@ def test_a_canary_that_fails_stops_the_rollout_and_the_next_apply_goes_on(hosts:
     assert any("decoder-1" in row and "go on as they are" in row for row in said)
     assert "get no requests until" in ran.err or "gets no requests until" in ran.err
     assert "run `pdctl apply` again: it goes on where this ended (" in ran.err
+    assert not [row for row in hosts.diff()["drift"] if "proxy" in row["id"]]  # whom pdctl itself has drained
     cluster(hosts, stale=stale, decoders=NEW)
     with load(hosts.lab, "h1", FRONT) as mended:
         hosts.apply("--no-verify")
     print(f"canary failed: {served.summary()}\nmended: {mended.summary()}")
     assert not mended.failed, mended.failed[0]
+    assert settled(hosts)
+
+
+@pytest.mark.parametrize("stale", [pytest.param(False, marks=soak), True])
+def test_a_rollout_that_was_killed_goes_on_under_load_and_fails_no_request(hosts: Line, stale: bool) -> None:
+    cluster(hosts, stale=stale)
+    hosts.apply("--no-verify")
+    lives = hosts.lives()
+    cluster(hosts, stale=stale, decoders=NEW)
+    with load(hosts.lab, "h1", FRONT) as served:
+        running = hosts.start("apply", "--yes", "--no-verify")
+        until(lambda: changed(lives, hosts.lives()) or running.poll() is not None, timeout=120)
+        running.kill()
+        running.communicate(timeout=60)
+        assert running.returncode == -signal.SIGKILL, "it has ended before"
+        assert changed(lives, hosts.lives()) < ENGINES
+        hosts.apply("--no-verify")
+    print(f"killed, stale peers {stale}: {served.summary()}")
+    assert not served.failed, served.failed[0]
+    assert changed(lives, hosts.lives()) == (ENGINES if stale else {"decoder-0", "decoder-1"})
     assert settled(hosts)
