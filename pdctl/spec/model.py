@@ -13,6 +13,7 @@ from pdctl.spec.values import (
     EnvName,
     FileName,
     HostName,
+    JumpHosts,
     Labels,
     Line,
     ModelId,
@@ -23,6 +24,7 @@ from pdctl.spec.values import (
     Reason,
     RuleId,
     Section,
+    SshFile,
     Version,
     Word,
     optional,
@@ -34,12 +36,12 @@ class Ssh(Section):
 
     user: Word | None = Field(None, description="Login name; default: what ssh would use.")
     port: Port | None = Field(None, description="SSH port; default: what ssh would use.")
-    key: FileName | None = Field(None, description="Private key file; default: agent and ~/.ssh/config.")
-    jump: Word | None = Field(None, description="Jump host, as `user@host:port`.")
-    config: FileName | None = Field(
+    key: SshFile | None = Field(None, description="Private key file; default: agent and ~/.ssh/config.")
+    jump: JumpHosts | None = Field(None, description="Jump host, as `user@host:port`.")
+    config: SshFile | None = Field(
         None, description="ssh_config file, relative to this file; default ~/.ssh/config."
     )
-    known_hosts: FileName | None = Field(None, description="known_hosts file; default ~/.ssh/known_hosts.")
+    known_hosts: SshFile | None = Field(None, description="known_hosts file; default ~/.ssh/known_hosts.")
     connection: Literal["ssh", "local"] = Field(
         "ssh", description="`local` works on this very machine, without ssh."
     )

@@ -20,6 +20,9 @@ PACKAGE = r"[a-z0-9][a-z0-9+.-]*[a-z0-9]"
 # Hugging Face repository ids: one or two parts.
 MODEL_ID = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,95}(/[A-Za-z0-9_][A-Za-z0-9_.-]{0,95})?"
 RULE_ID = r"[A-Z]+[0-9]{3}"
+# What ssh takes after -J, without characters that mean something to it or to a shell.
+HOP = r"(ssh://)?([A-Za-z0-9_][A-Za-z0-9._-]*@)?([A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]|[0-9A-Fa-f:]*)(:[0-9]{1,5})?"
+JUMP = rf"{HOP}(, ?{HOP}){{0,7}}"
 # What breaks a line or a unit file: control characters but the tab, Unicode's line ends, lone surrogates, and
 # noncharacters, for which systemd 252 refuses the whole unit as not UTF-8 clean.
 NONCHARACTERS = "".join(chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF))
@@ -108,6 +111,18 @@ def _no_option(value: str) -> str:
     return value
 
 
+def _ssh_file(value: str) -> str:
+    if '"' in _no_option(value):
+        raise ValueError("holds a `\"`, which ends a file name in ssh's options")
+    return value
+
+
+def _jump(value: str) -> str:
+    if not re.fullmatch(JUMP, value):
+        raise ValueError("is no jump host: write `user@host:port`, several with commas")
+    return value
+
+
 def _absolute(value: str) -> str:
     if not _line(value).startswith("/") or ".." in value.split("/"):
         raise ValueError("is not an absolute path without `..`")
@@ -182,6 +197,10 @@ Word = Annotated[str, Field(min_length=1, max_length=256), _pattern(ONE_WORD), A
 FileName = Annotated[
     str, Field(min_length=1, max_length=4096), _pattern(NO_OPTION), AfterValidator(_no_option)
 ]
+SshFile = Annotated[
+    str, Field(min_length=1, max_length=4096), _pattern(f'(?!.*"){NO_OPTION}'), AfterValidator(_ssh_file)
+]
+JumpHosts = Annotated[str, Field(min_length=1, max_length=1024), _pattern(JUMP), AfterValidator(_jump)]
 AbsolutePath = Annotated[str, Field(max_length=4096), _pattern(PATH), AfterValidator(_absolute)]
 Address = Annotated[
     str, Field(min_length=1, max_length=253), _pattern(SOME_ADDRESS), AfterValidator(_address)
