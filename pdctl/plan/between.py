@@ -39,11 +39,14 @@ class Between:
     desired: State  # of `after`
     secret_digest: str
     _rendered: dict[frozenset[tuple[object, ...]], State | None] = field(default_factory=dict)
+    _differing: frozenset[Key] | None = None
 
     def differing(self) -> frozenset[Key]:
         """Resources that the two specs ask for differently."""
-        old, new = self._old(), self.desired
-        return frozenset(key for key in old.keys() | new.keys() if _differs(old, new, key))
+        if self._differing is None:
+            old, new = self._old(), self.desired
+            self._differing = frozenset(key for key in old.keys() | new.keys() if _differs(old, new, key))
+        return self._differing
 
     def touched_by(self, group: Group, *, alone: bool) -> frozenset[Key]:
         """Those that come, go or change as soon as `group` does; `alone`: there is no other group."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pdctl.plan.belonging import Layer, instance_of_key, layer_of, role_of
 from pdctl.plan.wording import line_of, named
 from pdctl.spec.finding import Path
@@ -18,16 +20,19 @@ OF_LAYER: dict[Layer, Path] = {
 }
 
 
-def asked_at(topology: Topology, reading: Reading, key: Key) -> tuple[str, str]:
-    """The key path, as far as the file has it, and its line: `serving.decoders`, `cluster.yaml:12`."""
-    path = _path(topology, reading, key)
+def asked_at(topology: Topology, reading: Reading, key: Key, positions: Mapping[str, int]) -> tuple[str, str]:
+    """The key path, as far as the file has it, and its line: `serving.decoders`, `cluster.yaml:12`.
+
+    `positions` say where each host stands in the spec's list.
+    """
+    path = _path(topology, reading, key, positions)
     held = find(reading.text.root, path).path
     if not held:  # a section that was left out: its default asks
         return named(path[:1]), reading.text.source.name
     return _named(reading, held), line_of(reading, _by_name(reading, held))
 
 
-def _path(topology: Topology, reading: Reading, key: Key) -> Path:
+def _path(topology: Topology, reading: Reading, key: Key, positions: Mapping[str, int]) -> Path:
     instance = instance_of_key(topology.cluster, key)
     if instance:
         return _of_instance(reading, instance)
@@ -37,8 +42,7 @@ def _path(topology: Topology, reading: Reading, key: Key) -> Path:
         return ("serving", "proxy")
     if layer_of(key) in OF_LAYER:
         return OF_LAYER[layer_of(key)]
-    names = [host.name for host in reading.cluster.hosts]
-    return ("hosts", names.index(key.host)) if key.host in names else ("hosts",)
+    return ("hosts", positions[key.host]) if key.host in positions else ("hosts",)
 
 
 def _of_instance(reading: Reading, instance: str) -> Path:

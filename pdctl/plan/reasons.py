@@ -6,8 +6,9 @@ found by rendering: the old spec with one field changed, and which resources the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 
 from pdctl.errors import ErrorGroup, SpecError
 from pdctl.plan.belonging import instance_of_key
@@ -22,6 +23,8 @@ from pdctl.spec.model import Cluster
 from pdctl.state import Key, State
 from pdctl.topology.model import Topology
 
+# On more hosts a single changed field is taken for the cause of all changes, without rendering the old spec.
+MOST_HOSTS = 200
 DRIFTED = "changed outside pdctl since the last apply"
 
 
@@ -49,6 +52,11 @@ class Ground:
     applied_by: Mapping[str, str] | None = None
     version: str = ""
 
+    @cached_property
+    def positions(self) -> Mapping[str, int]:
+        """Where each host stands in the spec's list."""
+        return {host.name: number for number, host in enumerate(self.reading.cluster.hosts)}
+
 
 @dataclass(frozen=True)
 class Reasons:
@@ -64,15 +72,17 @@ def find_reasons(plan: Plan, ground: Ground) -> Reasons:
     """Why each change and each restart of the plan is there."""
     before = _spec(ground.earlier, ground.reading)
     fields = changed_fields(before, ground.reading.cluster) if before else []
-    found = _attributed(before, ground, fields) if before else {}
+    found = _attributed(before, ground, plan, fields) if before else {}
     named = {reason.field for reasons in found.values() for reason in reasons}
     told = [_reason(field, ground.reading) for field in fields]
     idle = tuple(reason for reason in told if reason.field not in named)
     older = _left_behind(plan, ground, found)
     found |= older
     told += [r for reasons in older.values() for r in reasons if r not in told]
+    unfinished = {drift.key for drift in plan.drift if drift.what == (INTERRUPTED,)}
     by_key = {
-        change.key: found.get(change.key) or _other(change, plan, ground, before) for change in plan.changes
+        change.key: found.get(change.key) or _other(change, unfinished, ground, before)
+        for change in plan.changes
     }
     by_key |= _restarts(plan, ground, by_key)
     return Reasons(by_key, tuple(dict.fromkeys(told)), idle)
@@ -104,15 +114,20 @@ def _left_behind(
     for text, keys in texts.items():
         before = _spec(text, ground.reading)
         if before:
-            some = _attributed(before, ground, changed_fields(before, ground.reading.cluster))
+            some = _attributed(before, ground, plan, changed_fields(before, ground.reading.cluster))
             older |= {key: some[key] for key in keys & some.keys()}
     return older
 
 
-def _attributed(before: Cluster, ground: Ground, fields: Sequence[Field]) -> dict[Key, tuple[Reason, ...]]:
+def _attributed(
+    before: Cluster, ground: Ground, plan: Plan, fields: Sequence[Field]
+) -> dict[Key, tuple[Reason, ...]]:
     seen = [field for field in fields if field.seen]
     if not seen:
         return {}
+    if len(seen) == 1 and len(ground.reading.cluster.hosts) > MOST_HOSTS:
+        only = (_reason(seen[0], ground.reading),)
+        return {change.key: only for change in plan.changes if not change.drift}
     between = Between(before, ground.reading.cluster, ground.desired, ground.secret_digest)
     groups = groups_of(between, seen)
     found: dict[Key, list[Group]] = {}
@@ -146,16 +161,18 @@ def _reason(field: Field, reading: Reading) -> Reason:
     return Reason(text, name, place)
 
 
-def _other(change: Change, plan: Plan, ground: Ground, before: Cluster | None) -> tuple[Reason, ...]:
+def _other(
+    change: Change, unfinished: Set[Key], ground: Ground, before: Cluster | None
+) -> tuple[Reason, ...]:
     """Why, where no field of the spec has changed."""
     if change.drift:
         return (Reason(DRIFTED),)
-    if any(drift.key == change.key and drift.what == (INTERRUPTED,) for drift in plan.drift):
+    if change.key in unfinished:
         return (Reason(INTERRUPTED),)
     applied_by = (ground.applied_by or {}).get(change.key.host, "")
     if before and applied_by and applied_by != ground.version:
         return (Reason(f"pdctl {applied_by} -> {ground.version} renders it otherwise"),)
-    field, where = asked_at(ground.topology, ground.reading, change.key)
+    field, where = asked_at(ground.topology, ground.reading, change.key, ground.positions)
     return (Reason(field, field, where),)
 
 
