@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,6 +93,7 @@ def plan(folder: Path) -> dict[str, Any]:
         from pdctl.hosts.answer import parse_answer
         from pdctl.hosts.probe import observation
         from pdctl.plan.document import plan_document
+        from pdctl.views.console import print_json
     with _lap(seconds, "load and resolve"):
         topology, reading = load_reading(folder / "cluster.yaml")
     with _lap(seconds, "desire"):
@@ -104,9 +105,9 @@ def plan(folder: Path) -> dict[str, Any]:
         look = judge(topology, folder, desired, seen)
     with _lap(seconds, "account"):
         details = account(look, reading)
-    with _lap(seconds, "document"):
-        text = json.dumps(plan_document(look.plan, details))
-    document = json.loads(text)
+    with _lap(seconds, "document"), Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+        document = plan_document(look.plan, details)
+        print_json(document)
     return {
         "seconds": seconds,
         "wall_s": time.perf_counter() - began,

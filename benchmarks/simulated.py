@@ -28,6 +28,7 @@ serving:
   connector: lmcache
   prefillers: {{count: {prefillers}, tensor_parallel: 2}}
   decoders: {{count: {decoders}, tensor_parallel: 2, max_num_seqs: {max_num_seqs}}}
+  rollout: {{max_unavailable: 5%}}
 """
 HOST = "  - {{name: gpu{number:04}, address: 10.{high}.{low}.1, gpus: {{count: 8, model: H100-SXM-80GB}}}}"
 FACTS = {
@@ -66,12 +67,18 @@ def _fewer(text: str) -> str:
     return f"{before}decoders: {{count: {int(count) - 1},{rest}"
 
 
+def _more(text: str) -> str:
+    return text.replace("max_num_seqs: 64", "max_num_seqs: 128")
+
+
 CASES = (
     Case("first apply", bare=True),
     Case("nothing to do"),
     Case("one file edited on one host", drift=True),
     Case("one decoder less", _fewer),
-    Case("one setting of all decoders", lambda text: text.replace("max_num_seqs: 64", "max_num_seqs: 128")),
+    Case("one setting of all decoders", _more),
+    # The default rollout: with 2,000 decoders and as many prefillers 2,000 waves.
+    Case("the same, one at a time", lambda text: _more(text).replace("5%", "1")),
 )
 
 
