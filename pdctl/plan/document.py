@@ -146,7 +146,7 @@ def _step(step: Step, restarts: Mapping[Key, str], estimates: Estimates) -> dict
         "restarts": [restarts[key] for key in step.keys if key in restarts and step.kind == StepKind.UNITS],
         "drain": list(step.drain),
         "undrain": list(step.undrain),
-        "sides": None if step.sides is None else list(step.sides),
+        "apart": None if step.sides is None else len(step.sides),
         "outage": step.outage,
         **_time(estimates.steps.get(step.name)),
     }

@@ -88,6 +88,7 @@ def radius(topology: Topology, plan: Plan, observed: State) -> Radius:
         for key, c in units.items()
         if c.desired is not None and not _runs(c.observed) and _of(cluster, key) not in adds
     ]
+    running, ends = _running(cluster, observed), _ends(plan)
     rest = [name for name in owners if name not in adds and name not in removes]
     return Radius(
         touched=_by_role(topology, rest),
@@ -98,7 +99,7 @@ def radius(topology: Topology, plan: Plan, observed: State) -> Radius:
         restarts=tuple((key.host, name) for key, name in restarts.items()),
         reloads=_sorted(_reloads(plan, restarts)),
         drains=_sorted(dict.fromkeys(name for step in plan.steps for name in step.drain)),
-        serving=tuple(PLURAL[role] for role in Role if _serves(topology, plan, observed, role)),
+        serving=tuple(PLURAL[role] for role in Role if _serves(ends, running.get(role, set()))),
         outages=tuple(dict.fromkeys(step.outage for step in plan.steps if step.outage)),
         reboots=tuple(dict.fromkeys(row.host for row in reboots(plan))),
     )
@@ -122,21 +123,30 @@ def _reloads(plan: Plan, restarts: Mapping[Key, str]) -> Iterator[str]:
             yield want.instance
 
 
-def _serves(topology: Topology, plan: Plan, observed: State, role: Role) -> bool:
-    """Whether some of those that run now run at each moment, as far as pdctl stops and restarts them."""
-    running = {
-        key
-        for key, row in observed.items()
-        if isinstance(row, Unit) and _runs(row) and role_of(_of(topology.cluster, key)) == role
-    }
+def _running(cluster: str, observed: State) -> dict[str, set[Key]]:
+    """The units that run now, by role."""
+    found: dict[str, set[Key]] = {}
+    for key, row in observed.items():
+        if isinstance(row, Unit) and _runs(row):
+            found.setdefault(role_of(_of(cluster, key)), set()).add(key)
+    return found
+
+
+def _ends(plan: Plan) -> list[set[Key]]:
+    """Units that each step stops or restarts."""
     hit = {Key(r.host, f"unit:{r.unit}") for r in plan.restarts}
     hit |= {c.key for c in plan.changes if c.action is Action.DELETE}
-    ends = [
-        set(step.keys) & (running if step.kind is StepKind.STOP else hit)
+    stop, others = StepKind.STOP, (StepKind.UNITS, StepKind.DELETE)
+    return [
+        {key for key in step.keys if key.id.startswith("unit:") and (step.kind is stop or key in hit)}
         for step in plan.steps
-        if step.kind in (StepKind.UNITS, StepKind.STOP, StepKind.DELETE)
+        if step.kind is stop or step.kind in others
     ]
-    return bool(running) and all(running - end for end in ends)
+
+
+def _serves(ends: Sequence[set[Key]], running: set[Key]) -> bool:
+    """Whether some of those that run now run at each moment, as far as pdctl stops and restarts them."""
+    return bool(running) and not any(running <= end for end in ends)
 
 
 def _runs(resource: object) -> bool:

@@ -111,7 +111,7 @@ def plan_digest(document: Mapping[str, Any]) -> str:
             [[c["host"], c["id"], c["action"], c["why"]] for c in document["changes"]],
             [[r["host"], r["unit"], r["causes"]] for r in document["restarts"]],
             [
-                [s["name"], s["kind"], s["resources"], s["drain"], s["undrain"], s["sides"]]
+                [s["name"], s["kind"], s["resources"], s["drain"], s["undrain"], s["apart"]]
                 for s in document["steps"]
             ],
             sorted(document["unreachable"]),

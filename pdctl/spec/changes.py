@@ -13,6 +13,8 @@ from pdctl.spec.model import Cluster
 # Sections that no host ever sees: how hosts are reached, and what is measured.
 UNSEEN = ("ssh", "slo", "bench", "generations")
 
+ROLLOUT = ("serving", "rollout")  # how changes reach the hosts
+
 
 class Absent(Enum):
     """What stands where a spec has nothing."""
@@ -32,7 +34,7 @@ class Field(NamedTuple):
     def seen(self) -> bool:
         """Whether a host could ever be told of it."""
         hosts_own = self.path[:1] == ("hosts",) and self.path[2:3] == ("ssh",)
-        return self.path[0] not in UNSEEN and not hosts_own
+        return self.path[0] not in UNSEEN and self.path[:2] != ROLLOUT and not hosts_own
 
 
 def changed_fields(before: Cluster, after: Cluster) -> list[Field]:
