@@ -28,8 +28,10 @@ One file describes one cluster. Every command takes it as an optional argument; 
 errors, and all errors are shown at once with their lines. Versions are text, so numbers go in quotes:
 `"1.10"`. Anchors and merge keys (`<<`) are allowed, tags are not. Secrets never stand in the file.
 
-`docs/schema/cluster.schema.json` gives editors completion; `pdctl init` writes a starter file and
-`pdctl validate` checks a file without touching a host.
+`docs/schema/cluster.schema.json` gives editors completion and marks what is refused by its form. `pdctl init`
+writes a starter file, `pdctl validate` checks a file without touching a host, and `pdctl explain
+serving.prefillers` prints a part of this page with an example. Everything that is found carries the id of
+[its rule](rules.md); with `--strict` warnings count, `--format json`, `sarif` and `github` are for machines.
 """
 
 
