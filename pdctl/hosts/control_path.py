@@ -27,12 +27,9 @@ PID_MAX = 1 << 22  # Linux's largest (proc(5), kernel.pid_max)
 def private_folder() -> Iterator[Path]:
     """For one run: mode 0700, in the shortest usable place, removed at the end.
 
-    What a killed pdctl has left there goes first. A folder is held by a lock, and named after its process for
-    the moment before it has one.
+    It is held by a lock, and named after its process for the moment before it has one.
     """
-    parent = _parent()
-    remove_left(parent)
-    folder = Path(tempfile.mkdtemp(prefix=f"{PRIVATE}{os.getpid()}-", dir=parent))
+    folder = Path(tempfile.mkdtemp(prefix=f"{PRIVATE}{os.getpid()}-", dir=_parent()))
     held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -40,6 +37,11 @@ def private_folder() -> Iterator[Path]:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         os.close(held)
+
+
+def clear_places() -> None:
+    """Where private folders are made now."""
+    remove_left(_parent())
 
 
 def remove_left(parent: Path) -> None:

@@ -12,11 +12,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pdctl.errors import LockError
+from pdctl.hosts.control_path import clear_places
 
 
 @contextmanager
 def local_lock(cluster: str) -> Iterator[None]:
-    """Held until the end of the block, or of the process: the kernel frees it. Raises LockError if taken."""
+    """Held until the end of the block, or of the process: the kernel frees it. Raises LockError if taken.
+
+    What a killed pdctl left in temporary places goes.
+    """
     folder = state_folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / f"{cluster}.lock"
@@ -29,6 +33,7 @@ def local_lock(cluster: str) -> Iterator[None]:
         # The file stays: removing it would let two processes lock two files of the same name.
         json.dump({"pid": os.getpid(), "command": shlex.join(sys.argv)}, file)
         file.flush()
+        clear_places()
         yield
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pdctl.hosts.control_path import private_folder, remove_left
+from pdctl.hosts.local_lock import local_lock
 
 HOLDING = """
 import sys
@@ -49,13 +50,17 @@ def test_a_folder_is_private_and_gone_after_its_run(place: Path) -> None:
     assert list(place.iterdir()) == []
 
 
-def test_what_a_killed_process_left_goes_before_the_next_run(place: Path) -> None:
+def test_what_a_killed_process_left_goes_once_the_lock_is_taken_again(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when nothing is to be done then."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(place / "state"))
     process, left = other(place)
     with process:
         process.send_signal(signal.SIGKILL)
     assert left.is_dir()
-    with private_folder() as folder:
-        assert list(place.iterdir()) == [folder]
+    with local_lock("chat"):
+        assert list(place.iterdir()) == [place / "state"]
 
 
 def test_folders_of_running_processes_and_of_others_stay(place: Path) -> None:
