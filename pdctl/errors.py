@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 
@@ -31,6 +31,21 @@ class ErrorGroup(PdctlError):
     def __init__(self, message: str, errors: Sequence[PdctlError], *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.errors = tuple(errors)
+
+
+class UnfinishedError(ErrorGroup):
+    """Work on hosts that some of them did not finish; `did`, by host, is what was done all the same."""
+
+    def __init__(
+        self,
+        message: str,
+        errors: Sequence[PdctlError],
+        did: Mapping[str, Sequence[str]],
+        *,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, errors, hint=hint)
+        self.did = dict(did)
 
 
 class Place(NamedTuple):

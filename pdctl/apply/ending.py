@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pdctl.apply.look import Look
 from pdctl.apply.run import Done
-from pdctl.errors import ErrorGroup
+from pdctl.errors import UnfinishedError
 from pdctl.plan.model import Plan
 from pdctl.plan.rollout import some
 from pdctl.state import State, Unit
@@ -23,9 +23,10 @@ def raise_for(done: Done, seen: Look, after: Look) -> None:
     count = len(done.errors)
     where = f"on {count} host{'s' if count > 1 else ''}"
     stopped = f"; it stopped in step `{done.stopped}`" if _is_step(seen.plan, done.stopped) else ""
-    raise ErrorGroup(
+    raise UnfinishedError(
         f"`{seen.topology.cluster}` was not brought to its spec {where}{stopped}",
         done.errors,
+        done.did,
         hint=BESIDE_HINT.join(
             [
                 *_standing(seen.desired, after.seen.state, done.stopped),

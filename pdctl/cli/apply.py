@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pdctl.cli.ending import confirm, judged, proved, told
+from pdctl.cli.ending import completing, confirm, judged, proved, told
 from pdctl.cli.finish import timed
 from pdctl.cli.load import folder_of, load_reading, load_topology, text_of, warn
 from pdctl.cli.options import CLUSTER, BundleDir, Json, Spec, SpecOrPlan, Timing, Yes
@@ -70,11 +70,12 @@ def apply(
             refuse_moved(saved, found.document, seen)
         if not json:
             show_plan(found.document, out(), diffs=False)
-        done = _carry_out(seen, bundle, yes, err(), about, sessions)
-        proof = proved(seen, err()) if verify and _provable(seen) else None
+        carried = {"format": "pdctl-apply/1", "plan": found.document, "did": {}, "proof": None}
+        with completing(carried, json):
+            carried["did"] = _carry_out(seen, bundle, yes, err(), about, sessions)
+            proof = proved(seen, err()) if verify and _provable(seen) else None
     if json:
-        carried = {"format": "pdctl-apply/1", "plan": found.document, "did": done, "proof": told(proof)}
-        print_json(timed(carried, timing))
+        print_json(timed(carried | {"proof": told(proof)}, timing))
     judged(seen, proof)
 
 
@@ -105,14 +106,15 @@ def destroy(path: Spec = CLUSTER, yes: Yes = False, json: Json = False) -> None:
         document = plan_document(seen.plan, account(seen))
         if not json:
             show_plan(document, out(), diffs=False)
-        done = {}
+        carried = {"format": "pdctl-destroy/1", "plan": document, "did": {}}
         if not seen.plan.empty or numbers(seen.seen.kept):  # an apply that failed at once leaves its history
             confirm(f"Remove all of `{topology.cluster}` from the hosts?", yes)
-            done = take_away(seen, err(), sessions)
+            with completing(carried, json):
+                carried["did"] = take_away(seen, err(), sessions)
     if json:
-        print_json({"format": "pdctl-destroy/1", "plan": document, "did": done})
+        print_json(carried)
     elif not seen.plan.empty:
-        out().print(f"`{topology.cluster}` is gone from {len(done)} hosts", markup=False)
+        out().print(f"`{topology.cluster}` is gone from {len(carried['did'])} hosts", markup=False)
     judged(seen, None)
 
 

@@ -14,11 +14,12 @@ from pdctl.apply.making import About, came_out, making, unmaking
 from pdctl.apply.requests import Supply
 from pdctl.apply.run import Done, remove, run
 from pdctl.apply.supply import supply_for
-from pdctl.errors import ApplyError
+from pdctl.errors import ErrorGroup, UnfinishedError
 from pdctl.hosts.ansible import Event
 from pdctl.hosts.sessions import Sessions
 from pdctl.hosts.timing import laps
 from pdctl.plan.document import plan_document
+from pdctl.state import State
 from pdctl.views.progress import Progress
 
 PARTIAL = "partial"  # a generation of which only a part was asked for
@@ -37,8 +38,7 @@ def carry_out(
     with making(sessions, seen, about, say) as held:
         with Progress(console) as progress:
             done = run(seen, supply, follow(progress), held)
-        with laps("second look"):
-            after = look_for(seen.topology, seen.folder, seen.desired, sessions=sessions)
+        after = _look_again(seen, done, seen.desired, sessions)
         came_out(held, seen, after)
         did = _settled(seen, done, after)
         if seen.selection:  # what was left out is no failure
@@ -51,9 +51,7 @@ def take_away(seen: Look, console: Console, sessions: Sessions) -> dict[str, tup
     with unmaking(sessions, seen, say) as held:
         with Progress(console) as progress:
             done = remove(seen, follow(progress), held)
-        with laps("second look"):
-            after = look_for(seen.topology, seen.folder, {}, sessions=sessions)
-        return _settled(seen, done, after)
+        return _settled(seen, done, _look_again(seen, done, {}, sessions))
 
 
 def say(line: str) -> None:
@@ -92,13 +90,30 @@ def _collected(seen: Look, bundle: Path | None, progress: Progress) -> Supply:
         return supply_for(seen.plan, seen.desired, bundle, on_line)
 
 
+def _look_again(seen: Look, done: Done, desired: State, sessions: Sessions) -> Look:
+    """That no host can be seen any more must not hide what went wrong on them, nor what was done."""
+    try:
+        with laps("second look"):
+            return look_for(seen.topology, seen.folder, desired, sessions=sessions)
+    except ErrorGroup as error:
+        raise UnfinishedError(
+            f"{error.message} after the work",
+            (*done.errors, *error.errors),
+            done.did,
+            hint="mend the cause and run the same command again: it goes on where this ended",
+        ) from None
+
+
 def _settled(seen: Look, done: Done, after: Look) -> dict[str, tuple[str, ...]]:
     raise_for(done, seen, after)
     plan = within(after, seen.selection)
     left = [c for c in plan_document(plan)["changes"] if c["host"] in done.did]
     if left:
         shown = "; ".join(f"{c['host']} {c['id']}: {', '.join(c['why'])}" for c in left[:5])
-        raise ApplyError(
-            f"still not as the spec says after apply: {shown}", hint="`pdctl diff` shows all of it"
+        raise UnfinishedError(
+            f"still not as the spec says after apply: {shown}",
+            (),
+            done.did,
+            hint="`pdctl diff` shows all of it",
         )
     return done.did

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -25,6 +27,21 @@ def confirm(question: str, yes: bool) -> None:
         raise ApplyError("nobody can be asked: stdin is not a terminal", hint="add --yes")
     if not typer.confirm(question, err=True):
         raise ApplyError("not confirmed; nothing was changed")
+
+
+@contextmanager
+def completing(document: dict[str, Any], json: bool) -> Iterator[None]:
+    """What was planned and done is told in one document even if the work in this block fails."""
+    from pdctl.errors import PdctlError, UnfinishedError
+    from pdctl.views.console import error_document, print_json
+
+    try:
+        yield
+    except PdctlError as error:
+        if json:
+            did = {"did": error.did} if isinstance(error, UnfinishedError) else {}
+            print_json(document | did | error_document(error))
+        raise
 
 
 def proved(seen: Look, console: Console) -> Proof:

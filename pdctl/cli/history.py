@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pdctl.cli.ending import confirm, judged, proved, told
+from pdctl.cli.ending import completing, confirm, judged, proved, told
 from pdctl.cli.finish import timed
 from pdctl.cli.load import folder_of, load_topology, text_of, warn
 from pdctl.cli.options import CLUSTER, Json, Spec, Timing, Yes
@@ -93,10 +93,11 @@ def rollback(
         document = plan_document(back.look.plan, account(back.look))
         if not json:
             show_plan(document, out(), diffs=False)
-        done = _carried_back(back, yes, sessions)
-        proof = proved(back.look, err()) if verify and not back.look.failures else None
+        carried = {"format": "pdctl-rollback/1", "to": back.number, "plan": document, "did": {}}
+        with completing(carried, json):
+            carried["did"] = _carried_back(back, yes, sessions)
+            proof = proved(back.look, err()) if verify and not back.look.failures else None
     if json:
-        carried = {"format": "pdctl-rollback/1", "to": back.number, "plan": document, "did": done}
         print_json(timed(carried | {"proof": told(proof)}, timing))
     if back.spec != text_of(path):
         # Into another file: the shell would empty the spec itself before pdctl reads it.

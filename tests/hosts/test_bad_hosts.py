@@ -136,6 +136,23 @@ def test_with_json_the_error_of_a_host_is_in_the_one_document(line: Line) -> Non
         assert "accepts none of the keys" in found.get("plan", found)["unreachable"]["h2"], words
 
 
+def test_with_json_what_was_done_and_what_failed_are_in_one_document(line: Line) -> None:
+    line.inside(f"chmod 600 {CONFIG}/proxy.json")
+    cause, undo, words = FULL["disk full where configuration lies"]
+    try:
+        line.inside(cause, "h2")
+        ran = line.pdctl("apply", "--yes", "--json").must(1)
+    finally:
+        line.inside(undo, "h2")
+    found = ran.json
+    assert (found["format"], found["plan"]["cluster"]) == ("pdctl-apply/1", "line")
+    assert found["did"]["h1"] == [f"update file {CONFIG}/proxy.json: mode 0600 -> 0640"]
+    assert found["error"] == "`line` was not brought to its spec on 1 host" and found["proof"] is None
+    (error,) = found["errors"]
+    assert error["where"] == "h2" and words in error["error"]
+    converges(line)
+
+
 def test_when_no_host_answers_there_is_one_error_and_no_plan(line: Line) -> None:
     for host in HOSTS:
         line.lab.cut(host)
