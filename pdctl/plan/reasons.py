@@ -16,11 +16,12 @@ from pdctl.plan.between import Between, Group, groups_of
 from pdctl.plan.drift import INTERRUPTED
 from pdctl.plan.grounds import asked_at
 from pdctl.plan.model import Change, Plan
+from pdctl.plan.restarts import unit_file
 from pdctl.plan.wording import worded
 from pdctl.spec.changes import Field, changed_fields
 from pdctl.spec.load import Reading, examine
 from pdctl.spec.model import Cluster
-from pdctl.state import Key, State
+from pdctl.state import Key, State, Unit
 from pdctl.topology.model import Topology
 
 # On more hosts a single changed field is taken for the cause of all changes, without rendering the old spec.
@@ -84,6 +85,7 @@ def find_reasons(plan: Plan, ground: Ground) -> Reasons:
         change.key: found.get(change.key) or _other(change, unfinished, ground, before)
         for change in plan.changes
     }
+    by_key |= _through_inputs(plan, by_key, found)
     by_key |= _restarts(plan, ground, by_key)
     return Reasons(by_key, tuple(dict.fromkeys(told)), idle)
 
@@ -174,6 +176,22 @@ def _other(
         return (Reason(f"pdctl {applied_by} -> {ground.version} renders it otherwise"),)
     field, where = asked_at(ground.topology, ground.reading, change.key, ground.positions)
     return (Reason(field, field, where),)
+
+
+def _through_inputs(
+    plan: Plan, by_key: Mapping[Key, tuple[Reason, ...]], found: Mapping[Key, tuple[Reason, ...]]
+) -> dict[Key, tuple[Reason, ...]]:
+    """A unit that no field asks to change does so for what it reads: rotated secrets, another runtime."""
+    through: dict[Key, tuple[Reason, ...]] = {}
+    for change in plan.changes:
+        unit = change.desired
+        if isinstance(unit, Unit) and change.observed and change.key not in found and not change.drift:
+            inputs = [Key(change.key.host, name) for name in unit.inputs]
+            reasons = tuple(dict.fromkeys(r for key in inputs for r in by_key.get(key, ())))
+            for key in (change.key, unit_file(change.key, unit)) if reasons else ():
+                if key in by_key and key not in found:
+                    through[key] = reasons
+    return through
 
 
 def _restarts(

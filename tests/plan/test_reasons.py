@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from pdctl.desired import desire
 from pdctl.plan import make_plan
 from pdctl.plan.reasons import DRIFTED, Ground, find_reasons
 from pdctl.state import Key
@@ -132,6 +133,17 @@ def test_a_host_that_the_last_apply_left_out_is_held_against_the_spec_it_was_bro
     assert [r.text for r in found.fields] == ["serving.decoders.max_num_seqs 64 -> 128"] and not found.idle
     [own] = found.by_key[Key("h1", "unit:pdctl-chat-decoder-1.service")]
     assert own.text == "serving.decoders"
+
+
+def test_units_change_for_rotated_secrets_that_no_field_tells_of() -> None:
+    spec = SPEC.replace("model:", "secrets: {MY_KEY: {from_env: MY_KEY}}\nmodel:")
+    plain = edit(spec=spec, earlier=spec)
+    wanted = desire(plain.topology, "scrypt:new")
+    plan = make_plan(plain.topology, wanted, plain.observed, plain.observed)
+    found = find_reasons(plan, Ground(plain.topology, plain.reading, wanted, "scrypt:new", earlier=spec))
+    by_end = {key.id.split("/")[-1]: [r.text for r in reasons] for key, reasons in found.by_key.items()}
+    assert by_end["unit:pdctl-chat-decoder-0.service"] == ["secrets"] == by_end["secrets.env"]
+    assert by_end["pdctl-chat-decoder-0.service"] == ["secrets"]
 
 
 def test_another_pdctl_renders_otherwise() -> None:
