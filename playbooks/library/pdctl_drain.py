@@ -17,7 +17,8 @@ options:
     description:
       - A dict with C(cluster), C(control) (path of the socket), C(drain) and C(undrain) (names of instances),
         C(sides) (names of those that are only paired with each other; an empty list ends that, null leaves it
-        as it is), C(reload) (whether it reads its list of instances again, before all else), C(lease_s) and
+        as it is), C(reload) (whether it reads its list of instances again, before all else), C(others)
+        (whether another one of each role must serve meanwhile), C(lease_s) and
         C(timeout_s), or the JSON of such a dict in base64.
     type: raw
     required: true

@@ -104,6 +104,8 @@ class Drain:
         self.wait_up([*new, *self.known("undrain")])
         away = self.known("drain")
         if away:
+            if self.request.get("others"):
+                self.wait_for_others(away)
             ask_proxy(self.path, "POST", "/drain", {"instances": away})
             remember(self.request)  # the wait may be cut off
             self.wait_idle(away)
@@ -125,6 +127,25 @@ class Drain:
                 raise Problem(
                     f"the proxy has not reached {', '.join(away)} for {PATIENCE_S:g} s; nothing more was "
                     "drained. Can its host connect to theirs?"
+                )
+
+    def wait_for_others(self, away: list[str]) -> None:
+        """Who is drained must not be the last of its role that serves; what is down anyway may be."""
+        for members in looks(self.path):
+            last = [
+                row
+                for name, row in members.items()
+                if name in away and serves(row) and not members.others(row["role"], away)
+            ]
+            if not last:
+                return
+            if members.elapsed_s > PATIENCE_S:
+                one = last[0]
+                down = [n for n, row in members.items() if row["role"] == one["role"] and n not in away]
+                raise Problem(
+                    f"nothing was drained: {', '.join(down) or 'nobody else'} takes no requests, so without "
+                    f"{', '.join(away)} no {one['role']} would serve. Mend or restart it first; where this "
+                    "plan restarts it, begin with `pdctl apply --instance NAME`"
                 )
 
     def wait_idle(self, names: list[str]) -> None:
@@ -167,6 +188,14 @@ class Members(dict[str, Row]):
         super().__init__((member["name"], member) for member in state["members"])
         self.leaving: list[Row] = state["leaving"]
         self.elapsed_s = elapsed_s
+
+    def others(self, role: str, away: list[str]) -> list[str]:
+        """Those of the role that serve while `away` do not."""
+        return [n for n, row in self.items() if row["role"] == role and n not in away and serves(row)]
+
+
+def serves(member: Row) -> bool:
+    return bool(member["up"] and not member["drained"])
 
 
 def looks(path: str) -> Iterator[Members]:

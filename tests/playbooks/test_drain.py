@@ -215,3 +215,18 @@ def test_what_is_left_drained_is_in_the_record_also_when_the_wait_is_cut_off(
     waiting.join()
     done(asked(proxy, undrain=[busy], record=record.path))
     assert Record(record.path, "chat").rows[name]["drained"] == []
+
+
+def test_the_last_that_serves_is_not_drained_where_a_plan_counts_on_others(
+    shared: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy = shared.only(2)
+    monkeypatch.setattr(pdctl_drain, "PATIENCE_S", 0.2)
+    ask_proxy(proxy.control, "POST", "/drain", {"instances": ["server-0"]})
+    with pytest.raises(Problem) as error:
+        done(asked(proxy, drain=["server-1"], others=True))
+    assert str(error.value).startswith(
+        "nothing was drained: server-0 takes no requests, so without server-1 no server would serve."
+    )
+    assert proxy.drained() == ["server-0"]
+    assert done(asked(proxy, undrain=["server-0"], drain=["server-1"], others=True))[-1] == "drain server-1"
