@@ -52,8 +52,11 @@ class Work:
         return {Key(r.host, f"unit:{r.unit}"): r for r in self.restarts}
 
     def runs(self, key: Key) -> bool:
+        """Whether a process serves, also that of a unit which has been masked since."""
         now = self.observed.get(key)
-        return isinstance(now, Unit) and now.active == "active"
+        return isinstance(now, Unit) and (
+            now.active == "active" or (now.active == "masked" and now.revision != "")
+        )
 
     def instance(self, key: Key) -> str:
         return instance_of(self.topology.cluster, key.id.removeprefix("unit:"))
