@@ -76,6 +76,7 @@ def run_playbook(
             )
         try:
             with laps("ansible"):
+                seen.starting = time.monotonic()
                 rc, said = _ansible_runner(
                     playbook, literal(inventory), project, folder, settings, seen, interrupted
                 )
@@ -135,6 +136,7 @@ class _Seen:
     results: dict[str, HostResult]
     notices: list[str] = field(default_factory=list)
     pid: int | None = None
+    starting: float | None = None  # since when Ansible has been starting; None when it has begun
 
     def interrupt(self) -> None:
         """A Ctrl-C to Ansible's whole group: 2.19 ends its workers itself, those of 2.18 must hear it too."""
@@ -145,7 +147,7 @@ class _Seen:
     def take(self, raw: dict[str, Any]) -> bool:
         """False: ansible-runner need not keep the event on disk."""
         self.pid = raw.get("pid", self.pid)
-        _time(raw.get("event_data") or {})
+        self._time(raw.get("event_data") or {})
         if event := event_of(raw):
             if event.kind == "notice":
                 self.notices.append(event.msg)
@@ -156,11 +158,13 @@ class _Seen:
             self.on_event(event)
         return False
 
-
-def _time(data: Mapping[str, Any]) -> None:
-    """What a host took for a task, as Ansible's own process measured it."""
-    if data.get("host") and data.get("play") and "duration" in data:
-        laps.add(data["play"], data["host"], float(data["duration"]))
+    def _time(self, data: Mapping[str, Any]) -> None:
+        """What a host took for a task, as Ansible's own process measured it; and until there was a task."""
+        if data.get("play") and self.starting is not None:
+            laps.add("start Ansible", "", time.monotonic() - self.starting)
+            self.starting = None
+        if data.get("host") and data.get("play") and "duration" in data:
+            laps.add(data["play"], data["host"], float(data["duration"]))
 
 
 def _ansible_runner(

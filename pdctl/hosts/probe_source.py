@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -64,9 +65,16 @@ def turn_program(request: Mapping[str, Any]) -> str:
 
 def program(modules: Sequence[str], entry: tuple[str, str], request: Mapping[str, Any]) -> str:
     """The same for any function `entry` (module, name), given the modules it needs in their order."""
+    return PROGRAM.format(
+        sources=_sources(tuple(modules)), entry=entry, request=json.dumps(request), begin=BEGIN, end=END
+    )
+
+
+@functools.cache
+def _sources(modules: tuple[str, ...]) -> list[tuple[str, str]]:
+    """The same for every host."""
     folder = assets("playbooks") / "module_utils"
-    sources = [(name, (folder / f"{name}.py").read_text(encoding="utf-8")) for name in modules]
-    return PROGRAM.format(sources=sources, entry=entry, request=json.dumps(request), begin=BEGIN, end=END)
+    return [(name, (folder / f"{name}.py").read_text(encoding="utf-8")) for name in modules]
 
 
 def probe_answer(output: str) -> dict[str, Any]:

@@ -38,10 +38,16 @@ class Said(BaseModel):
     error: str = ""
 
 
+# What it is called where a user reads how long it took.
+WORK = {"take": "take the lock", "end": "give the lock back"}
+
+
 def turn(sessions: Sessions, cluster: str, host: str, do: str, **asked: Any) -> Said:
     """`do` is one of `pdctl_turn.answer`'s. Raises HostError for what the host could not do."""
     request = {"do": do, "record": record_path(cluster), **asked}
-    data = answered(sessions.run(host, turn_program(request).encode(), what=do), "the program for its lock")
+    data = answered(
+        sessions.run(host, turn_program(request).encode(), what=WORK.get(do, do)), "the program for its lock"
+    )
     try:
         said = _adapter().validate_python(data)
     except ValidationError as error:
