@@ -61,7 +61,7 @@ def instance(plan: Plan, key: Key) -> str:
     return instance_of(plan.cluster, key.id.removeprefix("unit:"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(placed(), st.data())
 def test_another_port_of_one_decoder_restarts_it_and_at_most_the_prefillers_that_knew_it(
     before: dict[str, Any], data: st.DataObject
@@ -80,7 +80,7 @@ def test_another_port_of_one_decoder_restarts_it_and_at_most_the_prefillers_that
     assert drained <= allowed and not any(step.kind is StepKind.DELETE for step in plan.steps)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(placed(), st.booleans())
 def test_a_decoder_more_or_less_touches_only_itself_and_the_proxy_s_list(
     before: dict[str, Any], more: bool
@@ -95,7 +95,7 @@ def test_a_decoder_more_or_less_touches_only_itself_and_the_proxy_s_list(
     assert [step.outage for step in plan.steps if step.outage] == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(1, 4), st.integers(1, 5), st.integers(2, 4), st.sampled_from(ENGINES), st.booleans())
 def test_counts_that_pdctl_places_itself_move_nobody_else(
     prefillers: int, decoders: int, hosts: int, engine: Any, more: bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +21,7 @@ from pdctl.topology import Topology, resolve
 from tests.plan.executor import Cluster, Engine
 from tests.topology import specs
 
+EXAMPLES = 8000 if "PDCTL_SOAK" in os.environ else 120
 STATES = ("fine", "fine", "restarts", "restarts", "moves", "stopped", "crashed", "new")
 
 
@@ -220,13 +222,13 @@ TWO_OF_EACH = {"prefiller-0": "fine", "prefiller-1": "fine", "decoder-0": "crash
 # What a canary that failed leaves behind.
 @example(World(TWO_OF_EACH, drained=("decoder-0",)))
 @example(World(TWO_OF_EACH, drained=("decoder-0", "prefiller-0"), stale=True))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(worlds())
 def test_any_plan_ends_as_wanted_with_each_restart_once_and_no_wrong_pair_at_any_moment(world: World) -> None:
     run(world)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(worlds(calm=True))
 def test_with_two_of_each_role_a_change_is_never_an_outage(world: World) -> None:
     plan, cluster, topology = planned(world)
