@@ -18,7 +18,7 @@ from pdctl.topology.model import Role, Topology
 
 def due(owed: Mapping[Key, Owed], desired: State, observed: State) -> dict[Key, tuple[str, ...]]:
     """The causes that still hold: of the process that runs, and about decoders that the spec has (again)."""
-    instances = {r.name: r.instance for r in desired.values() if isinstance(r, Unit)}
+    instances = {_peer(key): r.instance for key, r in desired.items() if isinstance(r, Unit)}
     found = {}
     for key, debt in owed.items():
         now = observed.get(key)
@@ -54,4 +54,10 @@ def _gone_decoders(topology: Topology, changes: Sequence[Change]) -> Iterator[st
         if change.action is Action.DELETE and isinstance(change.observed, Unit):
             unit = change.observed.name
             if instance_of(topology.cluster, unit).startswith(f"{Role.DECODER}-"):
-                yield unit
+                yield _peer(change.key)
+
+
+def _peer(key: Key) -> str:
+    """`gpu02/pdctl-chat-decoder-1.service`: LMCache knows a decoder by its address (0.3.10 pd_backend.py), so
+    that on another host it is another one."""
+    return f"{key.host}/{key.id.removeprefix('unit:')}"

@@ -13,7 +13,7 @@ from tests.plan.test_restarts import H, files_and_units, key, unit, without_peer
 from tests.topology.specs import cluster, hosts, serving
 
 PREFILLER, DECODER = key("prefiller-0"), key("decoder-0")
-NAME = DECODER.id.removeprefix("unit:")
+NAME = f"{H}/{DECODER.id.removeprefix('unit:')}"
 
 
 def with_peers() -> Topology:
@@ -81,6 +81,15 @@ def test_a_prefiller_remembers_a_decoder_that_left_until_it_comes_back() -> None
     back = plan(without, recorded=without, owed=gone.owed)
     assert causes(back) == {"prefiller-0": ("it may hold addresses of an earlier decoder-0",)}
     assert [step.name for step in back.steps] == ["decoder", "restart_1"]
+
+
+def test_a_decoder_that_moves_to_another_host_is_another_peer() -> None:
+    moved = {k: r for k, r in files_and_units().items() if k != DECODER}
+    there = {**moved, Key("gpu02", DECODER.id): files_and_units()[DECODER]}
+    gone = plan(files_and_units(), desired=there)
+    assert gone.owed == (Owed(PREFILLER, "i1", peers=(NAME,)),)
+    assert plan(there, recorded=there, desired=there, owed=gone.owed).empty
+    assert causes(plan(there, recorded=there, owed=gone.owed)) != {}  # it comes back to where it was known
 
 
 def test_a_decoder_that_was_never_there_restarts_no_prefiller() -> None:
