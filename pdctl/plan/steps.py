@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from pdctl.desired.layout import instance_of
 from pdctl.plan.front import Front, front
@@ -39,15 +40,19 @@ class Work:
     drift: Sequence[Drift]
     contents: Mapping[Key, bytes]
 
+    @cached_property
     def units(self) -> dict[Key, Unit]:
         return {key: r for key, r in self.wanted.items() if isinstance(r, Unit)}
 
+    @cached_property
     def gone(self) -> list[Change]:
         return [c for c in self.changes if c.action in (Action.DELETE, Action.FORGET)]
 
+    @cached_property
     def kept(self) -> list[Change]:
         return [c for c in self.changes if c.action not in (Action.DELETE, Action.FORGET)]
 
+    @cached_property
     def restarted(self) -> dict[Key, Restart]:
         return {Key(r.host, f"unit:{r.unit}"): r for r in self.restarts}
 
@@ -86,7 +91,7 @@ def steps(work: Work) -> tuple[Step, ...]:
     last, when nothing needs them any more.
     """
     course = _course(work)
-    put = tuple(c.key for c in work.kept() if not isinstance(c.desired, Unit)) + _learned(work)
+    put = tuple(c.key for c in work.kept if not isinstance(c.desired, Unit)) + _learned(work)
     found = [Step("put", PUT_TITLE, put, StepKind.PUT)]
     found += _room(work, course)
     found += _units(work, course)
@@ -104,8 +109,8 @@ def _told_apart(found: Iterable[Step]) -> Iterator[Step]:
 
 
 def _course(work: Work) -> Course:
-    kept, gone = work.kept(), work.gone()
-    door = front(work.topology, work.wanted, work.observed, work.restarted(), work.contents)
+    kept, gone = work.kept, work.gone
+    door = front(work.topology, work.wanted, work.observed, work.restarted, work.contents)
     leaving = in_the_way(gone, kept, work.restarts, work.wanted)
     halting = halted(kept, work.restarts, work.wanted, work.observed, ordered=_together(door))
     rolled = set() if _together(door) else _rolled(work, halting)
@@ -127,13 +132,13 @@ def _course(work: Work) -> Course:
 
 def _units(work: Work, course: Course) -> list[Step]:
     """Starts, then the rollout, and the proxy at the end or where it takes up its list without harm."""
-    door, tied, units, touched = course.door, course.tied, work.units(), _touched_units(work)
+    door, tied, units, touched = course.door, course.tied, work.units, _touched_units(work)
     rollout = work.topology.spec.serving.rollout
     proxy = _proxy(door, touched)
     found = apart(tied, door) if tied else []
     for role in START_ORDER[:-1]:
         keys = tuple(k for k in touched if units[k].role == role and k not in course.rolled)
-        again = any(k in work.restarted() for k in keys)
+        again = any(k in work.restarted for k in keys)
         away = ALL_AWAY if _together(door) and door.runs and again else ""
         found.append(Step(role.value, ROLE_TITLE[role], keys, outage=away))
     # With its new list the proxy would forget those that left: they go before others move. A prefiller that
@@ -157,10 +162,10 @@ def _together(door: Front) -> bool:
 
 
 def _rolled(work: Work, halting: Sequence[Key]) -> set[Key]:
-    units = work.units()
+    units = work.units
     return {
         key
-        for key in work.restarted()
+        for key in work.restarted
         if work.runs(key) and key not in halting and units[key].role != Role.PROXY
     }
 
@@ -169,7 +174,7 @@ def _members(
     work: Work, door: Front, rolled: set[Key], halting: Sequence[Key], *, early: bool
 ) -> list[Member]:
     """The engines of the spec that run, or will before the first batch, by number: the first are canaries."""
-    starting = {c.key for c in work.kept() if isinstance(c.desired, Unit) and not work.runs(c.key)}
+    starting = {c.key for c in work.kept if isinstance(c.desired, Unit) and not work.runs(c.key)}
     starting |= set(halting)
     return [
         Member(
@@ -182,7 +187,7 @@ def _members(
             known=early or unit.instance in door.known - (door.moved if key in starting else frozenset()),
             apart=unit.instance in door.drained | door.sides,
         )
-        for key, unit in sorted(work.units().items(), key=lambda row: _number(row[1].instance))
+        for key, unit in sorted(work.units.items(), key=lambda row: _number(row[1].instance))
         if unit.role != Role.PROXY
     ]
 
@@ -244,7 +249,7 @@ def _drainable(work: Work, course: Course, keys: Sequence[Key]) -> list[str]:
     unsure = door.drained | (door.sides if course.tied else frozenset())
     staying = {
         unit.role
-        for key, unit in work.units().items()
+        for key, unit in work.units.items()
         if work.runs(key) and key not in keys and unit.instance not in unsure
     }
     found = [work.instance(key) for key in keys if work.runs(key) and key != door.key]
@@ -262,10 +267,10 @@ def _learned(work: Work) -> tuple[Key, ...]:
 
 
 def _touched_units(work: Work) -> list[Key]:
-    units = work.units()
-    changed = {c.key for c in work.kept() if isinstance(c.desired, Unit)}
+    units = work.units
+    changed = {c.key for c in work.kept if isinstance(c.desired, Unit)}
     # Only the record has to learn these: they run as wanted, but not the run that was recorded.
     learned = {d.key for d in work.drift if d.key in units}
-    files = {c.key for c in work.kept()}
+    files = {c.key for c in work.kept}
     reloaded = {key for key, unit in units.items() if unit_file(key, unit) in files}
-    return sorted(changed | work.restarted().keys() | learned | reloaded)
+    return sorted(changed | work.restarted.keys() | learned | reloaded)
