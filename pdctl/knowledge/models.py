@@ -1,7 +1,7 @@
 """Models that are known without a network: what sets the size of their KV and weights, and their work.
 
-Counts: each model's published config.json, as `pdctl.spec.config_json` reads it. Bytes of weights: `total_size`
-of the published model.safetensors.index.json, or 2 bytes for each parameter where they are in bfloat16.
+Counts: each model's published config.json, as `pdctl.spec.config_json` reads it. Bytes of weights:
+`total_size` of the published model.safetensors.index.json, or 2 bytes for each parameter where they are in bfloat16.
 """
 
 from __future__ import annotations

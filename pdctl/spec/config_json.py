@@ -14,8 +14,8 @@ from pdctl.knowledge.models import KnownModel
 MAX_BYTES = 4 * 2**20  # the largest of 117 models' files has 60 KB
 MOST = 2**31  # of any count; Python's integers know no end
 MOST_LAYERS = 4096
-# Parts of the words in `layer_types` and its older names: layers that keep a state, the KV of a window, all KV,
-# nothing at all. The first that fits counts.
+# Parts of the words in `layer_types` and its older names: layers that keep a state, the KV of a window, all
+# KV, nothing at all. The first that fits counts.
 WORDS = {
     "recurrent": ("linear", "mamba", "recurrent", "conv", "delta"),
     "windowed": ("sliding", "chunked", "local"),
@@ -40,15 +40,6 @@ LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"
 # These leave max_position_embeddings as it is scaled already (vLLM config/model.py, 0.32.0).
 SCALED_ALREADY = frozenset(
     {"default", "mrope", "su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling"}
-)
-    "su",
-    "longrope",
-    "llama3",
-    "yarn",
-    "deepseek_yarn",
-    "deepseek_llama_scaling",
-    "default",
-    "mrope",
 )
 
 

@@ -1,6 +1,7 @@
 """`model` of the spec -> what this machine's own copy of it says: config.json, and the bytes of its weights.
 
-Looked at are `model.path`, where this machine has that folder too, and the Hugging Face cache; nothing is downloaded.
+Looked at are `model.path`, where this machine has that folder too, and the Hugging Face cache; nothing is
+downloaded.
 """
 
 from __future__ import annotations
