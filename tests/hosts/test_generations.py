@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.hosts.line import HOSTS, Line, changed, line_on_hosts
+from tests.hosts.line import HOSTS, Line, changed, line_on_hosts, soak
 from tests.hosts.mended import converges
 from tests.hosts.plays import snapshot
 from tests.labs import inside
@@ -103,6 +103,7 @@ def test_a_change_of_one_host_has_its_part_alone_and_the_others_go_back_to_what_
     assert "\n  ✓ " not in ran.err and changed(lives, line.lives()) == set()
 
 
+@soak
 def test_a_host_that_held_nothing_then_holds_nothing_again(line: Line) -> None:
     line.write(decoders={"count": 1, "placement": ["h1"]})
     line.apply("--no-verify")
@@ -197,6 +198,7 @@ def test_the_seconds_of_the_last_start_are_in_the_record(line: Line) -> None:
     assert all(0 < seconds < 60 for seconds in record["timings"].values())
 
 
+@soak
 def test_no_file_of_a_secret_is_kept_and_what_cannot_be_read_is_left_alone(line: Line) -> None:
     secret = {"secrets": {"HF_TOKEN": {"from_env": "TEST_TOKEN"}}}
     line.write(secret)
