@@ -13,7 +13,9 @@ from pdctl.topology.model import Topology
 from pdctl.topology.resolve import survey
 
 # Families of rules whose errors change nothing in where instances, GPUs and ports go.
-ELSEWHERE = frozenset({"ARG", "BENCH", "DRIVER", "ENV", "KV", "MATCH", "MODEL", "SECRET", "SUPPRESS", "USE"})
+ELSEWHERE = frozenset(
+    {"ARG", "BENCH", "DRIVER", "ENV", "KV", "MATCH", "MODEL", "PIN", "SECRET", "SUPPRESS", "USE"}
+)
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import ipaddress
 
 from pdctl.errors import ErrorGroup, SpecError
-from pdctl.knowledge.stacks import STACKS
 from pdctl.knowledge.systems import DEFAULT_SYSTEM
-from pdctl.knowledge.versions import DEFAULT_PINS
 from pdctl.spec.finding import Finding
 from pdctl.spec.locate import written
 from pdctl.spec.model import Cluster, Host
+from pdctl.spec.pins import pinned
 from pdctl.spec.rules.suppress import suppressed
 from pdctl.spec.rules.table import TABLE
 from pdctl.topology import kv as kv_size
@@ -71,11 +70,8 @@ def survey(cluster: Cluster) -> tuple[Topology, list[Finding]]:
 
 
 def stack_pins(cluster: Cluster) -> dict[str, str]:
-    """The stack's versions: the engine's defaults, the named base over them, single pins over both."""
-    own = cluster.stack.model_dump(exclude_none=True, exclude={"base"})
-    base = STACKS[cluster.stack.base] if cluster.stack.base else {}
-    defaults = DEFAULT_PINS[(cluster.engine.kind, cluster.engine.device)]
-    return {**defaults, **base, **own}
+    """The stack's versions, wherever they come from."""
+    return {name: pin.version for name, pin in pinned(cluster).items()}
 
 
 def _peer(cluster: Cluster, host: Host) -> Peer:

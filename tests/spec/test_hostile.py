@@ -53,7 +53,7 @@ TEXTS = [
     "{0.__class__}",
 ]
 # Refusals that say that the text has the wrong form, or that it names something which is not there.
-OF_FORM = ("TYPE", "SECRET", "ARG", "DRIVER")
+OF_FORM = ("TYPE", "SECRET", "ARG", "DRIVER", "PIN")
 SPECS = [values_of(text) for text in EXAMPLES]
 LEAVES = [
     (number, path)

@@ -86,4 +86,14 @@ def test_the_code_uses_every_id_and_no_other() -> None:
 
 def test_errors_that_make_a_cluster_impossible_cannot_be_suppressed() -> None:
     free = {rule.id for rule in TABLE.values() if rule.suppressible and rule.severity == "error"}
-    assert free == {"ENV004", "ENV005", "MATCH005", "PORT006", "PORT007", "SECRET005", "USE005"}
+    assert free == {
+        "DRIVER003",
+        "ENV004",
+        "ENV005",
+        "MATCH005",
+        "PIN005",
+        "PORT006",
+        "PORT007",
+        "SECRET005",
+        "USE005",
+    }

@@ -18,6 +18,7 @@ from pdctl.spec.rules import (
     pins,
     secret,
     suppress,
+    versions,
 )
 from pdctl.spec.rules.rule import Rule
 
@@ -54,6 +55,8 @@ RULES: tuple[Rule, ...] = (
     Rule(driver.fabric_manager_fits_the_driver, {"stack", "engine"}),
     Rule(driver.the_package_is_of_the_drivers_branch, {"stack", "engine"}),
     Rule(driver.pins_are_installed, {"stack", "engine", "hosts"}),
+    Rule(versions.versions_go_together, {"stack", "engine", "serving"}),
+    Rule(versions.releases_are_known, {"stack", "engine", "serving"}),
     Rule(environment.pdctls_variables_are_left_alone, {"serving", "secrets"}),
     Rule(environment.the_hash_seed_is_one, {"serving"}),
     Rule(environment.caches_are_not_doubled, {"serving"}),

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Set
 from typing import NamedTuple
 
-from pdctl.knowledge.stacks import STACKS
-from pdctl.knowledge.versions import DEFAULT_PINS
 from pdctl.spec.finding import Finding, Path
 from pdctl.spec.model import Cluster
+from pdctl.spec.pins import pinned
 from pdctl.spec.serving import Pool
 
 POOLS = ("prefillers", "decoders", "instances")
@@ -30,11 +29,9 @@ def pools(cluster: Cluster) -> Iterator[tuple[Path, Pool]]:
 
 
 def pin(cluster: Cluster, name: str) -> str:
-    """The version of one part of the stack: single pin, then the named set, then the engine's default."""
-    base = STACKS.get(cluster.stack.base or "", {})
-    default = DEFAULT_PINS[(cluster.engine.kind, cluster.engine.device)]
-    own: str | None = getattr(cluster.stack, name)
-    return own or base.get(name) or default.get(name, "")
+    """The version of one part of the stack; empty where there is none."""
+    found = pinned(cluster).get(name)
+    return found.version if found else ""
 
 
 def guess(word: str, known: Iterable[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pdctl.spec.rules.about import About, engines, places, syntax, transfer
+from pdctl.spec.rules.about import About, engines, places, syntax, transfer, versions
 
 FAMILIES: dict[str, tuple[About, ...]] = {
     "The file": (*syntax.SYNTAX, *syntax.TYPES),
@@ -13,7 +13,7 @@ FAMILIES: dict[str, tuple[About, ...]] = {
     "What prefillers and decoders share": transfer.MATCHES,
     "KV buffers": transfer.BUFFERS,
     "Engines": (*engines.ENGINES, *engines.ARGUMENTS, *engines.VARIABLES),
-    "Versions": engines.PINS,
+    "Versions": (*engines.PINS, *versions.FITS),
     "Keys without effect": engines.EFFECTS,
     "Suppressions": syntax.SUPPRESSIONS,
 }
