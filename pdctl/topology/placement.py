@@ -100,6 +100,7 @@ def _as_asked(cluster: Cluster, role: Role, pool: Pool) -> tuple[list[Placed], l
     by_name = {host.name: host for host in cluster.hosts}
     rows: list[tuple[str, tuple[int, ...]]] = []
     free: dict[str, list[tuple[int, ...]]] = {}
+    full: set[str] = set()
     errors: list[Finding] = []
     for i, entry in enumerate(places):
         where = (*pool_path(role), "placement", i)
@@ -110,7 +111,9 @@ def _as_asked(cluster: Cluster, role: Role, pool: Pool) -> tuple[list[Placed], l
         groups = free.setdefault(entry.host, _gpu_groups(by_name[entry.host], pool.tensor_parallel, role))
         group = next((g for g in groups if not taken & set(g)), None)
         if group is None:
-            errors.append(_too_many(where, pool, [by_name[entry.host]], len(groups)))
+            if entry.host not in full:  # told once for each host
+                errors.append(_too_many(where, pool, [by_name[entry.host]], len(groups)))
+            full.add(entry.host)
         else:
             rows.append((entry.host, group))
     return _number(role, rows, places) if not errors else [], errors
