@@ -14,7 +14,7 @@ from ansible.module_utils.pdctl_files import (
     put_user,
     render_environment,
 )
-from ansible.module_utils.pdctl_health import wait_healthy
+from ansible.module_utils.pdctl_health import Unhealthy, journal, wait_healthy
 from ansible.module_utils.pdctl_host_lock import host_lock
 from ansible.module_utils.pdctl_journal import journaled
 from ansible.module_utils.pdctl_observe import observe_rows
@@ -35,6 +35,7 @@ from ansible.module_utils.pdctl_venvs import PYTHONS, clear_venv, put_venvs
 Secrets = dict[str, dict[str, str]]  # values of variables, by path of their file
 PUT = ("user", "directory", "file", "package", "venv")
 APT = "/etc/apt/"
+ENDED = ("inactive", "failed", "activating/auto-restart")  # of a unit that has just been healthy
 CLEAR = {"file": clear_file, "venv": clear_venv}
 
 
@@ -220,6 +221,10 @@ def put_and_wait(todo: list[Row], work: Work) -> None:
 def check(touched: list[Row], after: Rows) -> None:
     """Fixed is what is seen to be fixed."""
     pairs = [(row, after.get(row_id(row))) for row in touched]
+    ended = {row["name"]: have["active"] for row, have in pairs if have and have.get("active") in ENDED}
+    if ended:
+        words = [f"{name}: it ended soon after it had begun to serve ({now})" for name, now in ended.items()]
+        raise Unhealthy("; ".join(words), {name: journal(name) for name in ended})
     bad = [headline(row, have) for row, have in pairs if have is None or difference(row, have)]
     if bad:
         raise Problem("still different after the work: " + "; ".join(bad))

@@ -229,23 +229,3 @@ def test_a_record_that_cannot_be_read_is_said_and_never_taken_for_none(line: Lin
     finally:
         line.inside(f"cp /root/record {RECORD}", "h2")
     assert line.diff()["empty"]
-
-
-def test_an_engine_that_never_serves_ends_apply_with_its_journal_before_later_roles(line: Line) -> None:
-    lives = line.lives()
-    line.write(
-        decoders={"count": 2, "extra_args": ["--no-such-flag"]}, prefillers={"env": {"NCCL_DEBUG": "INFO"}}
-    )
-    ran = line.pdctl("apply", "--yes").must(1)
-    rows = ran.err[ran.err.index("error: ") :].splitlines()
-    assert rows[0] == "error: `line` was not brought to its spec on 2 hosts"
-    at = rows.index(f"    {unit('decoder-1')}:")
-    assert rows[at - 1].startswith(f"  h1: {unit('decoder-1')}: it ended")
-    tail = [row for row in rows[at + 1 :] if row.startswith("      ")]
-    assert any("unrecognized arguments: --no-such-flag" in row for row in tail), ran.err
-    assert f"    {unit('decoder-0')}:" in rows and rows[-1].startswith("hint: ")
-    assert "Start prefillers" not in ran.err
-    assert not changed(lives, line.lives()) & {"prefiller-0", "proxy"}
-    line.write(prefillers={"env": {"NCCL_DEBUG": "INFO"}})
-    converges(line)
-    assert "prefiller-0" in changed(lives, line.lives())
