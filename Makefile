@@ -44,7 +44,8 @@ lint: venv       ## ruff, mypy, ansible-lint
 	tools/test lint
 
 golden: venv     ## Rewrite the golden files; look at the diff before you commit it
-	$(BIN)/python -m pytest tests/test_golden.py tests/test_docs.py tests/playbooks/test_playbooks.py --accept
+	$(BIN)/python -m pytest --accept tests/test_golden.py tests/test_docs.py tests/playbooks/test_playbooks.py \
+	  tests/spec/test_spec_cases.py tests/spec/test_spec_schema.py tests/spec/test_rule_table.py
 
 demo: venv apt   ## A real PD cluster on two virtual hosts, with real vLLM on CPU
 	@tools/demo engine

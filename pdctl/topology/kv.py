@@ -122,7 +122,7 @@ def doubts(cluster: Cluster, kv: Kv | None) -> Iterator[Finding]:
             ("serving", "lmcache", "buffer_bytes"),
             f"only {fit} prompts of {length} tokens fit into {kv.slots} chunks at once, and decoders take"
             f" {seqs} requests (`max_num_seqs`): the others wait at the proxy",
-            f"{seqs} of them need {seqs * chunks * kv.chunk_bytes}; or leave it out",
+            f"{seqs} of them need {seqs * chunks * kv.chunk_bytes} bytes; or leave it out",
         )
     most = fit * decoders.count
     if bench.input_len is not None and bench.concurrency is not None and bench.concurrency > most:

@@ -155,13 +155,19 @@ def _overlaps(cluster: Cluster, placed: Sequence[Placed]) -> list[Finding]:
     return [
         Finding(
             "GPU005",
-            pool_path(item.role),
+            _claimed_at(item),
             f"GPU {', '.join(map(str, gpus))} of {item.host} is claimed by {first} and {second}"
             f" (the host has {counts[item.host]} GPUs)",
             "lower a count or tensor_parallel, or place one of them on another host",
         )
         for (first, second), (item, gpus) in clashes.items()
     ]
+
+
+def _claimed_at(item: Placed) -> Path:
+    """The field that decides its GPUs."""
+    pinned = item.pinned is not None and item.pinned.gpus is not None
+    return (*pool_path(item.role), "placement", item.index, "gpus") if pinned else pool_path(item.role)
 
 
 def name_of(item: Placed) -> str:
