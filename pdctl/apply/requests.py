@@ -6,11 +6,12 @@ import base64
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pdctl.desired.layout import BUNDLE, record_path
-from pdctl.plan.model import Plan, Step, StepKind
+from pdctl.plan.model import Owed, Plan, Step, StepKind
 from pdctl.plan.steps import PUT_TITLE
 from pdctl.state import Directory, File, Key, Package, Resource, State, Unit, User, Venv
 from pdctl.state.codec import resource_to_json
@@ -66,6 +67,23 @@ class Order:
     generation: int = 0
     token: str = ""  # of the lock that this is done under; hosts refuse one that is not theirs
 
+    # Once for all hosts: each of 1,000 would go through thousands of them.
+    @cached_property
+    def changed(self) -> frozenset[Key]:
+        return frozenset(change.key for change in self.plan.changes)
+
+    @cached_property
+    def restarted(self) -> frozenset[Key]:
+        return frozenset(Key(restart.host, f"unit:{restart.unit}") for restart in self.plan.restarts)
+
+    @cached_property
+    def debts(self) -> Mapping[str, list[Owed]]:
+        """By host."""
+        found: dict[str, list[Owed]] = {}
+        for debt in self.plan.owed:
+            found.setdefault(debt.key.host, []).append(debt)
+        return found
+
 
 def host_variables(order: Order) -> dict[str, dict[str, Any]]:
     """Variables by host; only what the plan says.
@@ -79,7 +97,7 @@ def host_variables(order: Order) -> dict[str, dict[str, Any]]:
             variables[f"pdctl_{step.name}"] = encoded(order, _work(order, step, host, keys), step.title)
             if step.kind is StepKind.PUT:
                 variables |= _deliveries(order, host, step, keys)
-    for host in sorted({debt.key.host for debt in order.plan.owed}):
+    for host in sorted(order.debts):
         # What is owed is written down before anything is stopped or started.
         found.setdefault(host, {}).setdefault("pdctl_put", encoded(order, {"put": []} | _owed(order, host)))
     return found
@@ -148,19 +166,17 @@ def _drain(order: Order, step: Step, proxy: Key) -> dict[str, Any]:
 def _rows(order: Order, step: Step, keys: Iterable[Key]) -> list[dict[str, Any]]:
     if FIELD[step.kind] == "delete":
         return [_gone(key, order.observed) for key in keys]
-    restarted = {Key(r.host, f"unit:{r.unit}") for r in order.plan.restarts}
     ordered = sorted(keys, key=lambda key: (ORDER[type(order.desired[key])], key))
-    return [_row(order.desired[key], key in restarted, order.supply) for key in ordered]
+    return [_row(order.desired[key], key in order.restarted, order.supply) for key in ordered]
 
 
 def _owed(order: Order, host: str) -> dict[str, Any]:
     """The restarts owed on this host, as its record keeps them."""
     found: dict[str, dict[str, Any]] = {}
-    for debt in order.plan.owed:
-        if debt.key.host == host:
-            had = found.setdefault(debt.key.id, {"invocation": debt.invocation, "causes": [], "peers": []})
-            had["causes"] += debt.causes
-            had["peers"] += debt.peers
+    for debt in order.debts.get(host, ()):
+        had = found.setdefault(debt.key.id, {"invocation": debt.invocation, "causes": [], "peers": []})
+        had["causes"] += debt.causes
+        had["peers"] += debt.peers
     return {"owed": found} if found else {}
 
 
@@ -178,9 +194,8 @@ def _gone(key: Key, observed: State) -> dict[str, Any]:
 
 
 def _deliveries(order: Order, host: str, step: Step, keys: list[Key]) -> dict[str, Any]:
-    changed = {change.key for change in order.plan.changes}
     # What only the record has to learn is there already.
-    made = _rows(order, step, [key for key in keys if key in changed])
+    made = _rows(order, step, [key for key in keys if key in order.changed])
     found: dict[str, Any] = {
         "pdctl_wheels": _missing(made, order.supply, order.present.get(host, {})),
         "pdctl_bundle_src": order.supply.folder,
