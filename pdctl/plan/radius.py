@@ -67,7 +67,8 @@ class Radius:
         yield from self.outages
         if self.serving:
             verb = "keeps" if self.serving == (PLURAL[Role.PROXY],) else "keep"
-            yield f"{some(self.serving)} {verb} serving"
+            # Without the others there is nothing that they could serve.
+            yield f"{some(self.serving)} {verb} {'running' if self.outages else 'serving'}"
         if self.reboots:
             yield f"{some(self.reboots)} need{'' if self.reboots[1:] else 's'} a reboot afterwards"
 
