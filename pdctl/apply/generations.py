@@ -68,7 +68,16 @@ def held_at(kept: Kept, number: int) -> Generation | None:
 def host_rows(desired: State, host: str) -> list[dict[str, Any]]:
     """All that the host shall hold, whole, so that a later pdctl can bring it back although it would render
     it otherwise."""
-    return [resource_to_json(r, full=True) for key, r in sorted(desired.items()) if key.host == host]
+    return rows_by_host(desired, [host])[host]
+
+
+def rows_by_host(desired: State, hosts: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
+    """The same for many hosts, in one go through all that is desired."""
+    found: dict[str, list[dict[str, Any]]] = {host: [] for host in hosts}
+    for key, resource in sorted(desired.items()):
+        if key.host in found:
+            found[key.host].append(resource_to_json(resource, full=True))
+    return found
 
 
 def rows_digest(rows: list[dict[str, Any]]) -> str:
@@ -80,7 +89,7 @@ def takes_part(found: Mapping[str, Kept], plan: Plan, desired: State) -> dict[st
     says something else (an apply was cut off after it had done all there was to do)."""
     busy = {key.host for step in plan.steps for key in step.keys}
     busy |= {change.key.host for change in plan.changes} | {restart.host for restart in plan.restarts}
-    rows = {host: host_rows(desired, host) for host in found}
+    rows = rows_by_host(desired, found)
     return {
         host: some
         for host, some in rows.items()

@@ -10,10 +10,10 @@ from typing import Any
 from pdctl.apply.generations import (
     COMPLETE,
     complete,
-    host_rows,
     manifest_header,
     next_number,
     oldest_kept,
+    rows_by_host,
     summary,
     takes_part,
 )
@@ -41,7 +41,7 @@ def making(sessions: Sessions, seen: Look, about: About, say: Say) -> Iterator[H
     found = seen.seen.kept
     number = next_number(found)
     header = _about(seen, about) | {"number": number}
-    rows = takes_part(found, seen.plan, seen.desired) or {h: host_rows(seen.desired, h) for h in found}
+    rows = takes_part(found, seen.plan, seen.desired) or rows_by_host(seen.desired, found)
     begins = {
         host: {"header": manifest_header(some, header), "rows": some, "spec": about.spec}
         for host, some in rows.items()

@@ -15,9 +15,10 @@ def removal_variables(order: Order) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for change in order.plan.changes:
         found.setdefault(change.key.host, {})
+    units = _units(order)
     for host, variables in found.items():
         for role in START_ORDER:
-            ids = [key.id for key in _units(order, host) if _role(order, key) == role]
+            ids = [key.id for key in units.get(host, ()) if _role(order, key) == role]
             if ids:
                 variables[f"pdctl_{role}"] = encoded(order, {"delete": ids}, f"Remove {role}")
         variables["pdctl_delete"] = encoded(order, {"everything": True}, "Remove the rest")
@@ -29,8 +30,13 @@ def removal_groups(variables: dict[str, dict[str, Any]]) -> dict[str, list[str]]
     return {name: sorted(host for host, per_host in variables.items() if name in per_host) for name in names}
 
 
-def _units(order: Order, host: str) -> list[Key]:
-    return [key for key, r in sorted(order.observed.items()) if key.host == host and isinstance(r, Unit)]
+def _units(order: Order) -> dict[str, list[Key]]:
+    """By host."""
+    found: dict[str, list[Key]] = {}
+    for key, resource in sorted(order.observed.items()):
+        if isinstance(resource, Unit):
+            found.setdefault(key.host, []).append(key)
+    return found
 
 
 def _role(order: Order, key: Key) -> str:

@@ -60,13 +60,13 @@ def _inputs(topology: Topology, world: World, keys: Set[Key]) -> Iterator[Pulled
 def _ground(topology: Topology, world: World, keys: Set[Key]) -> Iterator[Pulled]:
     """Users, folders and packages that a host lacks altogether."""
     works = {key.host for key in keys if key in world.desired}
+    starting = {key.host for key in keys if layer_of(key) is Layer.UNITS}
+    lacks: dict[str, set[Key]] = {}
+    for key in world.desired.keys() - world.observed.keys():
+        if layer_of(key) in (Layer.BASE, Layer.PACKAGES):
+            lacks.setdefault(key.host, set()).add(key)
     for host in sorted(works):
-        missing = {
-            key
-            for key in world.desired.keys() - world.observed.keys()
-            if key.host == host and layer_of(key) in (Layer.BASE, Layer.PACKAGES)
-        }
-        units = [k for k in keys if k.host == host and layer_of(k) is Layer.UNITS]
+        missing, units = lacks.get(host, set()), host in starting
         some = missing if units else {key for key in missing if layer_of(key) is Layer.BASE}
         if some:
             yield Pulled(host, "", "the host lacks it", frozenset(some))
