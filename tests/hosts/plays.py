@@ -197,3 +197,39 @@ def snapshot(lab: Lab, host: str) -> list[str]:
         "systemctl list-units --all --no-legend 'pdctl-*'; systemctl --failed --no-legend; "
         "find /run -maxdepth 1 -name 'pdctl*'",
     ).splitlines()
+
+
+# Of the file systems of a host: what programs that pdctl does not speak for write on their own.
+PASSING = (
+    "/proc",
+    "/sys",
+    "/dev",
+    "/run",
+    "/tmp",
+    "/var/log",
+    "/var/lib/apt",
+    "/var/cache/apt",
+    "/var/lib/systemd",
+)
+# useradd and userdel keep the text before their last change there.
+BACKUPS = tuple(f"/etc/{name}-" for name in ("passwd", "group", "shadow", "gshadow", "subuid", "subgid"))
+
+
+def listing(lab: Lab, host: str) -> list[str]:
+    """The whole host: every file with owner, mode, size and what is in it below /etc and /root, packages with
+    their marks, accounts, units with their states."""
+    apart = " -o ".join(f"-path {path}" for path in [*PASSING, *BACKUPS])
+    return inside(
+        lab,
+        host,
+        # A bundle that is bound into the host belongs to the machine.
+        "bound=/none; mountpoint -q /opt/pdctl/bundle && bound=/opt/pdctl/bundle; "
+        f'find / /opt/pdctl -xdev \\( -path "$bound" -o {apart} \\) -prune -o '
+        r"\( -type d -printf '%p %u %g %m\n' \) -o -printf '%p %y %u %g %m %s %l\n' | sort -u; "
+        r"find /etc /root /home -xdev -type f ! -name '*-' -exec sha256sum {} + | sort -k 2; "
+        "dpkg-query -W -f '${Package} ${Version} ${Status}\\n'; apt-mark showmanual; apt-mark showhold; "
+        "getent passwd; getent group; cat /etc/shadow; "
+        "systemctl list-unit-files --no-legend; systemctl --failed --no-legend; "
+        "systemctl list-units --all --no-legend --plain 'pdctl*'; "
+        "find /run /tmp -maxdepth 1 -name '*pdctl*'; ls -A /var/tmp",
+    ).splitlines()

@@ -56,6 +56,7 @@ FIRST = (
     "environment changed by a drop-in",
     "masked unit",
     "unit file of another mode",
+    "unit file edited, not loaded",
     "unit file edited, engine restarted with it",
     "service user given a shell",
 )
