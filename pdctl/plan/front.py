@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pdctl.desired.layout import config_dir, unit_name
+from pdctl.desired.proxy import RELOADABLE
 from pdctl.plan.model import Restart
 from pdctl.state import File, Key, State, Unit
 from pdctl.state.digest import content_digest
@@ -22,11 +23,11 @@ PAIRING = ("mode", "connector", "model", "chunk_size", "decode_leg")
 class Front:
     """The proxy before the work.
 
-    `seen`: its host was looked at. `listens`: it runs and can be told to drain. `restarts`: it will,
-    so that no request is taken meanwhile.
-    `switched`: afterwards it speaks to engines in another way. `moved` are instances that get another
-    address, `fewer` and `more` whether some get less or more room for KV. `known` are those on its list now,
-    `drained` and `sides` those that an earlier rollout left drained, or apart from the others.
+    `seen`: its host was looked at. `listens`: it runs and can be told to drain. `restarts`: it will, so that
+    no request is taken meanwhile; `fixed`: it cannot take up its new file before that. `switched`: afterwards
+    it speaks to engines in another way. `moved` are instances that get another address, `fewer` and `more`
+    whether some get less or more room for KV. `known` are those on its list now, `drained` and `sides` those
+    that an earlier rollout left drained, or apart from the others.
     """
 
     key: Key
@@ -35,6 +36,7 @@ class Front:
     listens: bool = False
     restarts: bool = False
     reloads: bool = False
+    fixed: bool = False
     switched: bool = False
     moved: frozenset[str] = frozenset()
     fewer: bool = False
@@ -68,6 +70,7 @@ def front(
         listens=bool(now.loaded),
         restarts=key in restarts,
         reloads=now.loaded != want.loaded,
+        fixed=bool(before) and _fixed(before) != _fixed(after),
         switched=bool(before) and any(before.get(name) != after.get(name) for name in PAIRING),
         moved=frozenset(a["name"] for a, b in both if _address(a) != _address(b)),
         fewer=any(b < a for a, b in slots),
@@ -97,6 +100,11 @@ def _parsed(file: object) -> dict[str, Any]:
 
 def _members(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {row["name"]: row for name in LISTS for row in config.get(name) or ()}
+
+
+def _fixed(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What only a restart brings into force."""
+    return {key: value for key, value in config.items() if key not in RELOADABLE}
 
 
 def _address(row: Mapping[str, Any]) -> dict[str, Any]:

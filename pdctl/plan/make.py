@@ -9,8 +9,9 @@ from pdctl.plan.drift import drift
 from pdctl.plan.model import Owed, Plan
 from pdctl.plan.owed import due, owe
 from pdctl.plan.restarts import restarts
-from pdctl.plan.steps import Work, steps
+from pdctl.plan.steps import steps
 from pdctl.plan.unrecorded import lost_hosts, unrecorded
+from pdctl.plan.work import Work
 from pdctl.state import Key, State
 from pdctl.topology.model import Topology
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import cached_property
 
-from pdctl.desired.layout import instance_of
 from pdctl.plan.front import Front, front
-from pdctl.plan.model import Action, Change, Drift, Restart, Step, StepKind
+from pdctl.plan.model import Step, StepKind
 from pdctl.plan.restarts import stale_peers, unit_file
 from pdctl.plan.rollout import Member, only, roll, told
 from pdctl.plan.room import halted, in_the_way
 from pdctl.plan.waves import Tie, apart, tie, waves
-from pdctl.state import Key, State, Unit
-from pdctl.topology.model import START_ORDER, Role, Topology
+from pdctl.plan.work import Work
+from pdctl.state import Key, Unit
+from pdctl.topology.model import START_ORDER, Role
 
 ROLE_TITLE = {
     Role.DECODER: "Start decoders and wait until they are healthy",
@@ -26,45 +25,6 @@ ROLE_TITLE = {
 PUT_TITLE = "Put users, packages, files and runtimes in place"
 PROXY_AWAY = "no request is taken while the proxy restarts"
 ALL_AWAY = "nothing is answered until all of them and the proxy are as the spec says"
-
-
-@dataclass(frozen=True)
-class Work:
-    """What a plan has found, before its order."""
-
-    topology: Topology
-    wanted: State
-    observed: State
-    changes: Sequence[Change]
-    restarts: Sequence[Restart]
-    drift: Sequence[Drift]
-    contents: Mapping[Key, bytes]
-
-    @cached_property
-    def units(self) -> dict[Key, Unit]:
-        return {key: r for key, r in self.wanted.items() if isinstance(r, Unit)}
-
-    @cached_property
-    def gone(self) -> list[Change]:
-        return [c for c in self.changes if c.action in (Action.DELETE, Action.FORGET)]
-
-    @cached_property
-    def kept(self) -> list[Change]:
-        return [c for c in self.changes if c.action not in (Action.DELETE, Action.FORGET)]
-
-    @cached_property
-    def restarted(self) -> dict[Key, Restart]:
-        return {Key(r.host, f"unit:{r.unit}"): r for r in self.restarts}
-
-    def runs(self, key: Key) -> bool:
-        """Whether a process serves, also that of a unit which has been masked since."""
-        now = self.observed.get(key)
-        return isinstance(now, Unit) and (
-            now.active == "active" or (now.active == "masked" and now.revision != "")
-        )
-
-    def instance(self, key: Key) -> str:
-        return instance_of(self.topology.cluster, key.id.removeprefix("unit:"))
 
 
 @dataclass(frozen=True)
@@ -141,24 +101,24 @@ def _units(work: Work, course: Course) -> list[Step]:
         again = any(k in work.restarted for k in keys)
         away = ALL_AWAY if _together(door) and door.runs and again else ""
         found.append(Step(role.value, ROLE_TITLE[role], keys, outage=away))
-    # With its new list the proxy would forget those that left: they go before others move. A prefiller that
-    # leaves is not restarted, so it must meet no decoder that has been.
-    soon = bool(tied) or any(m.moves for m in course.members)
-    found += _farewell(work, course) if soon else []
+    first, last = _farewells(work, course)
+    found += first
     if tied:
         held = _waiting(work, course) | _left(course)
-        found += waves(tied, door, rollout, held, reload=course.early)
+        drained = {name for step in first for name in step.drain}
+        met = {work.instance(key) for key in course.rest if work.runs(key)} - drained
+        ends = not any(name.startswith(f"{Role.PREFILLER}-") for name in met)
+        found += waves(tied, door, rollout, held, reload=course.early, ends=ends)
     elif course.early:
         found += [*proxy, *roll(course.members, door, rollout, ())]
     else:
         found += roll(course.members, door, rollout, _waiting(work, course))
-    found += [] if soon else _farewell(work, course)
-    return found + ([] if course.early and not tied else proxy)
+    return [*found, *last, *([] if course.early and not tied else proxy)]
 
 
 def _together(door: Front) -> bool:
     """Whether engines of before and after cannot serve side by side, or none is asked anything."""
-    return door.switched or (door.seen and not door.runs)
+    return door.switched or (door.seen and not door.runs) or (door.fixed and bool(door.moved))
 
 
 def _rolled(work: Work, halting: Sequence[Key]) -> set[Key]:
@@ -215,17 +175,32 @@ def _room(work: Work, course: Course) -> list[Step]:
     names = _drainable(work, course, keys)
     alone = [name for key in keys if work.runs(key) and (name := work.instance(key)) not in names]
     away = only(Role(alone[0].split("-")[0]), alone) if alone and door.runs else ""
-    before = bool(keys or course.rolled) and not course.tied  # alone it is the step of the proxy
+    leaves = any(work.runs(key) for key in course.rest)
+    before = (keys or course.rolled or leaves) and not course.tied  # alone it is the step of the proxy
     left, ends = (_left(course) if before else set()), (() if before and door.sides else None)
     found = [told(door, "settle", (), sorted(left), ends)] if left or ends is not None else []
     found += [told(door, "room", names)] if names else []
     return [*found, Step("stop", "Stop what makes room", keys, StepKind.STOP, outage=away)]
 
 
-def _farewell(work: Work, course: Course) -> list[Step]:
-    """Instances that left the spec get no request any more; then the proxy forgets them."""
-    names = _drainable(work, course, [key for key in course.rest if key.id.startswith("unit:")])
-    return [told(course.door, "leave", names)] if names else []
+def _farewells(work: Work, course: Course) -> tuple[list[Step], list[Step]]:
+    """Instances that left the spec get no request any more; then the proxy forgets them.
+
+    They go before others move, since the proxy forgets them with its new list. A prefiller goes before a tied
+    rollout, since it is not restarted and must meet no decoder that has been.
+    """
+    moves = any(m.moves for m in course.members)
+    units = [key for key in course.rest if key.id.startswith("unit:")]
+    prefills = [key for key in units if work.instance(key).startswith(f"{Role.PREFILLER}-")]
+    first = units if moves else prefills if course.tied else []
+    last = [key for key in units if key not in first]
+    return _farewell(work, course, first, "leave_first"), _farewell(work, course, last, "leave")
+
+
+def _farewell(work: Work, course: Course, keys: Sequence[Key], name: str) -> list[Step]:
+    started = {m.role.value for m in course.members if m.starts and m.known}
+    names = _drainable(work, course, keys, frozenset(started))
+    return [told(course.door, name, names)] if names else []
 
 
 def _waiting(work: Work, course: Course) -> set[str]:
@@ -240,14 +215,15 @@ def _left(course: Course) -> set[str]:
     return names & course.door.drained
 
 
-def _drainable(work: Work, course: Course, keys: Sequence[Key]) -> list[str]:
-    """Those of `keys` that run, as far as another one of their role, which stays, serves too."""
+def _drainable(work: Work, course: Course, keys: Sequence[Key], started: Set[str] = frozenset()) -> list[str]:
+    """Those of `keys` that run, as far as another one of their role, which stays, serves too. `started` are
+    roles of which one has been started by then."""
     door = course.door
     if not door.listens:
         return []
     # An earlier rollout that was tied goes on from its sides: whether they are whole, nobody knows here.
     unsure = door.drained | (door.sides if course.tied else frozenset())
-    staying = {
+    staying = started | {
         unit.role
         for key, unit in work.units.items()
         if work.runs(key) and key not in keys and unit.instance not in unsure

@@ -44,6 +44,8 @@ def tie(members: Sequence[Member], front: Front, *, stale: bool) -> Tie | None:
     everything = roll and any(m.rolls for m in prefillers) and all(m.rolls for m in both)
     if not everything and not (stale and (new or roll)):
         return None
+    if not any(m.rolls for m in prefillers):  # who serves now leaves, and who starts needs somebody
+        new = [m for m in decoders if not m.rolls]
     fresh = {m.name for m in (*new, *(p for p in prefillers if not p.rolls))}
     return Tie((*prefillers, *decoders), frozenset(fresh))
 
@@ -60,11 +62,18 @@ def apart(tied: Tie, front: Front) -> list[Step]:
 
 
 def waves(
-    tied: Tie, front: Front, rollout: Rollout, held: Collection[str], *, reload: bool = False
+    tied: Tie,
+    front: Front,
+    rollout: Rollout,
+    held: Collection[str],
+    *,
+    reload: bool = False,
+    ends: bool = True,
 ) -> list[Step]:
     """Steps of a tied rollout, in which sides are set before the first wave and ended after the last.
 
-    `reload`: the proxy takes up its new list with the first wave.
+    `reload`: the proxy takes up its new list with the first wave. `ends`: else the proxy's step ends the
+    sides, as it forgets a prefiller that is of neither.
     """
     steps = Steps(front, tied.members, tuple(sorted(held)), dirty=reload)
     steps.sides = tied.fresh or front.sides
@@ -83,10 +92,10 @@ def waves(
             decoders_only = {m.name for m in tied.of(Role.DECODER)}  # no pair at all
             steps.drain((), decoders_only, reload=steps.dirty, outage=away)
             steps.restart(batch, away)
-        if moves:
+        if moves and number == 1:
             steps.moved()
         new = dict.fromkeys(sorted([*new, *batch]))
-    return steps.finish(sides=())
+    return steps.finish(sides=() if ends else None)
 
 
 def _parts(tied: Tie, rollout: Rollout) -> list[tuple[Batch, Batch]]:

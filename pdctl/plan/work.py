@@ -1,0 +1,51 @@
+"""What a plan has found, before its order: who runs, restarts, comes and goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from pdctl.desired.layout import instance_of
+from pdctl.plan.model import Action, Change, Drift, Restart
+from pdctl.state import Key, State, Unit
+from pdctl.topology.model import Topology
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a plan has found, before its order."""
+
+    topology: Topology
+    wanted: State
+    observed: State
+    changes: Sequence[Change]
+    restarts: Sequence[Restart]
+    drift: Sequence[Drift]
+    contents: Mapping[Key, bytes]
+
+    @cached_property
+    def units(self) -> dict[Key, Unit]:
+        return {key: r for key, r in self.wanted.items() if isinstance(r, Unit)}
+
+    @cached_property
+    def gone(self) -> list[Change]:
+        return [c for c in self.changes if c.action in (Action.DELETE, Action.FORGET)]
+
+    @cached_property
+    def kept(self) -> list[Change]:
+        return [c for c in self.changes if c.action not in (Action.DELETE, Action.FORGET)]
+
+    @cached_property
+    def restarted(self) -> dict[Key, Restart]:
+        return {Key(r.host, f"unit:{r.unit}"): r for r in self.restarts}
+
+    def runs(self, key: Key) -> bool:
+        """Whether a process serves, also that of a unit which has been masked since."""
+        now = self.observed.get(key)
+        return isinstance(now, Unit) and (
+            now.active == "active" or (now.active == "masked" and now.revision != "")
+        )
+
+    def instance(self, key: Key) -> str:
+        return instance_of(self.topology.cluster, key.id.removeprefix("unit:"))
