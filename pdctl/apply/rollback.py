@@ -16,6 +16,7 @@ from pdctl.hosts.sessions import Sessions
 from pdctl.plan import Action
 from pdctl.spec.load import parse
 from pdctl.spec.model import Cluster, Host, Secret
+from pdctl.spec.model_files import model_files
 from pdctl.state import File, Key, State, Venv
 from pdctl.state.digest import secret_digest
 from pdctl.topology import resolve
@@ -54,7 +55,7 @@ def _topology(now: Topology, text: str, number: int) -> Topology:
     """The system as it was, its hosts reached as they are now."""
     try:
         spec = parse(text, f"generation {number}")
-        then = resolve(spec)
+        then = resolve(spec, model_files(spec.model))
     except ErrorGroup as group:
         raise ErrorGroup(
             f"this pdctl does not take the spec of generation {number} any more",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pdctl.hosts.timing import laps
 from pdctl.spec.load import Reading, inspect_file
-from pdctl.topology.judge import Judgement, judge
+from pdctl.topology.judge import Judgement, files_of, judge
 from pdctl.topology.model import Topology
 
 
@@ -27,7 +27,7 @@ def load_reading(path: Path) -> tuple[Topology, Reading]:
     with laps("load"):
         seen = inspect_file(path)
     with laps("resolve"):
-        judgement = judge(seen)
+        judgement = judge(seen, files_of(seen))
     tell_warnings(judgement)
     topology = judgement.sound()
     assert seen.cluster is not None and seen.text is not None
@@ -39,7 +39,7 @@ def judge_spec(path: Path) -> Judgement:
     with laps("load"):
         seen = inspect_file(path)
     with laps("resolve"):
-        return judge(seen)
+        return judge(seen, files_of(seen))
 
 
 def tell_warnings(judgement: Judgement) -> None:

@@ -94,6 +94,10 @@ def notes(topology: Topology, instance: Instance) -> list[str]:
         found.append(
             "prompt must fit into one step: --max-num-seqs 1 and a budget of --max-model-len tokens."
         )
+    if instance.role in topology.utilization:
+        found.append(
+            "--gpu-memory-utilization leaves room for the transfer buffer, which lies beside vLLM's share."
+        )
     if instance.role is Role.DECODER and topology.spec.serving.connector == "lmcache":
         found.append(
             "No prefix caching on decoders: chunks that the engine already has would never leave the buffer."
@@ -113,7 +117,7 @@ def _flags(topology: Topology, instance: Instance, pool: Pool) -> dict[str, Any]
         "revision": spec.model.revision,
         "max-model-len": topology.max_model_len or None,
         "dtype": spec.model.dtype,
-        "gpu-memory-utilization": pool.gpu_memory_utilization,
+        "gpu-memory-utilization": pool.gpu_memory_utilization or topology.utilization.get(instance.role),
         "max-num-seqs": pool.max_num_seqs,
         "max-num-batched-tokens": pool.max_num_batched_tokens,
     }

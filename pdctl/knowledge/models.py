@@ -1,7 +1,8 @@
 """Models that are known without a network: what sets the size of their KV and weights, and their work.
 
 Counts: each model's published config.json, as `pdctl.spec.config_json` reads it. Bytes of weights:
-`total_size` of the published model.safetensors.index.json, or 2 bytes for each parameter where they are in bfloat16.
+`total_size` of the published model.safetensors.index.json, or 2 bytes for each parameter where they are in
+bfloat16.
 """
 
 from __future__ import annotations
@@ -25,17 +26,18 @@ class KnownModel:
     windowed: int = 0  # layers, of those that keep KV, which look back `window` tokens only
     window: int = 0
     recurrent: int = 0  # layers that keep a state instead of KV: linear attention, Mamba
+    experts: int = 0  # of a layer that has some
 
 
 TINY = "pdctl/tiny"
 
 _GPT_OSS_120B = KnownModel(
     layers=36, kv_heads=8, head_dim=64, bytes_per_value=2, max_model_len=131072, heads=64, hidden=2880,
-    active=4_538_695_680, weight_bytes=65_248_815_744, weights="mxfp4", windowed=18, window=128,
+    active=4_538_695_680, weight_bytes=65_248_815_744, weights="mxfp4", windowed=18, window=128, experts=128,
 )  # fmt: skip
 _GPT_OSS_20B = KnownModel(
     layers=24, kv_heads=8, head_dim=64, bytes_per_value=2, max_model_len=131072, heads=64, hidden=2880,
-    active=3_025_797_120, weight_bytes=13_761_264_768, weights="mxfp4", windowed=12, window=128,
+    active=3_025_797_120, weight_bytes=13_761_264_768, weights="mxfp4", windowed=12, window=128, experts=32,
 )  # fmt: skip
 _LLAMA_8B = KnownModel(
     layers=32, kv_heads=8, head_dim=128, bytes_per_value=2, max_model_len=131072, heads=32, hidden=4096,
@@ -51,20 +53,20 @@ _QWEN3_32B = KnownModel(
 )  # fmt: skip
 _QWEN3_30B_A3B = KnownModel(
     layers=48, kv_heads=4, head_dim=128, bytes_per_value=2, max_model_len=40960, heads=32, hidden=2048,
-    active=2_717_908_992, weight_bytes=61_064_245_248, weights="bfloat16",
+    active=2_717_908_992, weight_bytes=61_064_245_248, weights="bfloat16", experts=128,
 )  # fmt: skip
 _QWEN3_235B_A22B = KnownModel(
     layers=94, kv_heads=4, head_dim=128, bytes_per_value=2, max_model_len=40960, heads=64, hidden=4096,
-    active=20_896_022_528, weight_bytes=470_187_269_120, weights="bfloat16",
+    active=20_896_022_528, weight_bytes=470_187_269_120, weights="bfloat16", experts=128,
 )  # fmt: skip
 # 512 of the latent vector and 64 of its rotary part. The bytes hold the layer for speculative decoding too.
 _DEEPSEEK_V3 = KnownModel(
     layers=61, kv_heads=1, head_dim=576, bytes_per_value=2, max_model_len=163840, heads=128, hidden=7168,
-    active=35_591_487_488, weight_bytes=688_586_727_753, weights="fp8", mla=True,
+    active=35_591_487_488, weight_bytes=688_586_727_753, weights="fp8", mla=True, experts=256,
 )  # fmt: skip
 _QWEN35_35B_A3B = KnownModel(
     layers=10, kv_heads=2, head_dim=256, bytes_per_value=2, max_model_len=262144, heads=16, hidden=2048,
-    weights="bfloat16", recurrent=30,
+    weights="bfloat16", recurrent=30, experts=256,
 )  # fmt: skip
 
 

@@ -77,6 +77,7 @@ def read_config(raw: bytes) -> KnownModel:
         windowed=windowed,
         window=_count(values, "sliding_window", "attention_chunk_size") if windowed else 0,
         recurrent=recurrent,
+        experts=_count(values, "num_experts", "num_local_experts", "n_routed_experts"),
     )
 
 

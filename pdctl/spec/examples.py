@@ -12,10 +12,11 @@ hosts:
     private_address: 10.0.0.11
     os: ubuntu-22.04
     interface: ib0
+    network: {gbit: 400, kind: ib}
     gpus: {count: 8, model: H100-SXM-80GB, memory_gib: 80}
     labels: {rack: a}
     ssh: {user: root}
-  - {name: gpu02, address: 192.0.2.12, private_address: 10.0.0.12, gpus: 8}
+  - {name: gpu02, address: 192.0.2.12, private_address: 10.0.0.12, gpus: 8, network: {gbit: 400, kind: ib}}
 stack:
   base: article-2025
   driver: 580.95.05-0ubuntu0.22.04.2
@@ -61,7 +62,7 @@ serving:
   proxy: {host: gpu01, ports: {http: 9100, notification: 7500, metrics: 9101}}
   ports: {prefiller: 7100, decoder: 7200, server: 7200, init: 7300, alloc: 7400, side_channel: 5600,
           internal_api: 6000, engine: 20000}
-  lmcache: {chunk_size: 256, buffer_bytes: 4831838208, prefiller_buffer_bytes: 4831838208, hash_seed: "0"}
+  lmcache: {chunk_size: 256, buffer_bytes: 9663676416, prefiller_buffer_bytes: 9663676416, hash_seed: "0"}
   rollout: {canary: 1, max_unavailable: 1, drain_timeout_s: 60}
   load_timeout_s: 1800
 secrets:

@@ -56,7 +56,16 @@ class Gpus(Section):
     memory_gib: float | None = Field(
         None,
         gt=0,
-        description="Memory of one GPU in GiB, for readers of this file; vLLM asks the GPU itself.",
+        description="Memory of one GPU in GiB, where pdctl does not know `model`; vLLM asks the GPU itself.",
+    )
+
+
+class Network(Section):
+    """What carries KV between this host and others."""
+
+    gbit: float = Field(gt=0, le=100000, description="Speed of all its cards together, Gbit/s.")
+    kind: Literal["ib", "roce", "ethernet"] = Field(
+        "ethernet", description="`ib` and `roce` write into the other host's memory; `ethernet` is TCP."
     )
 
 
@@ -80,6 +89,9 @@ class Host(Section):
     interface: Word | None = Field(None, description="Network interface of `private_address`, e.g. `eth0`.")
     gpus: Annotated[Gpus, BeforeValidator(_gpus)] = optional(
         "A number, or `{count, model, memory_gib}`.", count=0
+    )
+    network: Network | None = Field(
+        None, description="What carries KV to other hosts, to tell whether it keeps up with the prefillers."
     )
     labels: Labels = Field({}, description="Free labels; a pool can select hosts by them.")
     ssh: Ssh | None = Field(None, description="Overrides the cluster's `ssh` for this host, whole.")

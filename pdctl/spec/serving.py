@@ -65,7 +65,12 @@ class Pool(Section):
         max_length=4096,
         description="One entry per instance: a host, or `{host, gpus, ports}`; default: chosen by pdctl.",
     )
-    gpu_memory_utilization: float | None = Field(None, gt=0, le=1, description="vLLM's share of GPU memory.")
+    gpu_memory_utilization: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="vLLM's share of GPU memory; default: vLLM's own, or what leaves room for the buffer.",
+    )
     max_num_seqs: Positive | None = Field(None, description="Requests an instance works on at once.")
     max_num_batched_tokens: Positive | None = Field(None, description="Token budget of one step.")
     extra_args: list[Line] = Field([], max_length=256, description="More engine arguments, word by word.")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pdctl.errors import PdctlError, SpecError
 from pdctl.spec.load import Inspection, group, inspect_file
+from pdctl.spec.model_files import ModelFiles, model_files
 from pdctl.spec.rules.suppress import apart, unused
 from pdctl.topology.model import Topology
 from pdctl.topology.resolve import survey
@@ -44,15 +45,21 @@ class Judgement:
 
 def judge_file(path: Path) -> Judgement:
     """Read and judge a file; one that cannot be read is an error like any other."""
-    return judge(inspect_file(path))
+    seen = inspect_file(path)
+    return judge(seen, files_of(seen))
 
 
-def judge(seen: Inspection) -> Judgement:
-    """What the spec's own text says, then what follows from it once it is resolved."""
+def files_of(seen: Inspection) -> ModelFiles | None:
+    """What this machine has of the model that the spec names."""
+    return model_files(seen.cluster.model) if seen.cluster else None
+
+
+def judge(seen: Inspection, files: ModelFiles | None = None) -> Judgement:
+    """What the spec's own text says, then what follows from it and the model once it is resolved."""
     kept, hushed = apart(seen.suppressed, seen.found)
     if seen.cluster is None or seen.text is None or not _can_be_resolved(kept):
         return _judgement(seen, None, kept, hushed)
-    topology, findings = survey(seen.cluster)
+    topology, findings = survey(seen.cluster, files)
     more, more_hushed = apart(seen.suppressed, seen.text.located(findings))
     hushed += more_hushed
     kept += more

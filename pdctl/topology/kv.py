@@ -10,35 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from pdctl.knowledge.models import MODELS
 from pdctl.spec.finding import Finding
 from pdctl.spec.model import Cluster, KvShape
+from pdctl.spec.model_files import ModelFiles
+from pdctl.topology.known import Known
 from pdctl.topology.model import Kv
 
 # A buffer holds at least this many chunks, so that several shorter prompts can be in flight at once.
 LEAST_SLOTS = 256
-
-
-def shape_of(cluster: Cluster) -> KvShape | None:
-    """The model's KV shape: the spec's own, or that of a known model."""
-    if cluster.model.kv is not None:
-        return cluster.model.kv
-    known = MODELS.get(cluster.model.id)
-    if known is None:
-        return None
-    return KvShape.model_validate(
-        {
-            "layers": known.layers,
-            "kv_heads": known.kv_heads,
-            "head_dim": known.head_dim,
-            "bytes_per_value": known.bytes_per_value,
-        }
-    )
-
-
-def max_model_len(cluster: Cluster) -> int | None:
-    known = MODELS.get(cluster.model.id)
-    return cluster.model.max_model_len or (known.max_model_len if known else None)
 
 
 def chunk_bytes(shape: KvShape, tensor_parallel: int, chunk_size: int) -> int:
@@ -48,16 +27,20 @@ def chunk_bytes(shape: KvShape, tensor_parallel: int, chunk_size: int) -> int:
     return shape.layers * parts * chunk_size * heads * shape.head_dim * shape.bytes_per_value
 
 
-def size(cluster: Cluster, tensor_parallel: int) -> tuple[Kv | None, list[Finding]]:
+def size(
+    cluster: Cluster, found: Known, tensor_parallel: int, files: ModelFiles | None = None
+) -> tuple[Kv | None, list[Finding]]:
     """Buffers for LMCache: a whole number of chunks, at least one prompt of max_model_len."""
-    shape, longest = shape_of(cluster), max_model_len(cluster)
+    shape, longest = found.shape, found.max_model_len
     if shape is None or longest is None:
         missing = "model.kv" if shape is None else "model.max_model_len"
+        why = f" ({files.config} {files.problem})" if files and files.problem else ""
         return None, [
             Finding(
                 "MODEL002",
                 ("model",),
-                f"pdctl does not know `{cluster.model.id}`, so it needs `{missing}` to size the KV buffers",
+                f"pdctl does not know `{cluster.model.id}`, so it needs `{missing}` to size the KV buffers"
+                f"{why}",
                 "copy layers, kv_heads and head_dim from the model's config.json into `model.kv`,"
                 " and give `model.max_model_len`",
             )
@@ -99,6 +82,16 @@ def _slots(
                 f"{given} bytes hold {given // one} chunks, but one prompt of model.max_model_len"
                 f" {longest} tokens needs {prompt}: it could never be transferred",
                 f"use at least {prompt * one}, or lower model.max_model_len",
+            )
+        )
+    elif given // one < 2 * prompt:
+        errors.append(
+            Finding(
+                "KV007",
+                path,
+                f"{given} bytes hold {given // one} chunks, and two prompts of model.max_model_len {longest}"
+                f" tokens need {2 * prompt}: long ones are handed over one after the other",
+                f"use {2 * prompt * one}, or lower model.max_model_len",
             )
         )
     return max(1, given // one)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pdctl.knowledge.systems import SYSTEM_PYTHON
+from pdctl.parts.cluster_lock import ClusterLock
 from pdctl.spec.model import Cluster
+from pdctl.spec.model_files import ModelFiles
 
 
 class Role(StrEnum):
@@ -120,6 +122,10 @@ class Topology:
     pins: Mapping[str, str]
     max_model_len: int
     kv: Kv | None  # None when no LMCache buffer is needed
+    files: ModelFiles | None = None  # what the controller has of the model
+    # gpu_memory_utilization that leaves room for the transfer buffer, where the spec gives none.
+    utilization: Mapping[Role, float] = field(default_factory=dict)
+    lock: ClusterLock | None = None  # exact versions, where the user keeps them beside the spec
 
     @property
     def cluster(self) -> str:

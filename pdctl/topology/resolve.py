@@ -9,24 +9,29 @@ from pdctl.knowledge.systems import DEFAULT_SYSTEM
 from pdctl.spec.finding import Finding
 from pdctl.spec.locate import written
 from pdctl.spec.model import Cluster, Host
+from pdctl.spec.model_files import ModelFiles
 from pdctl.spec.pins import pinned
 from pdctl.spec.rules.suppress import suppressed
 from pdctl.spec.rules.table import TABLE
 from pdctl.topology import kv as kv_size
+from pdctl.topology.known import Known, contradictions, known, unreadable
 from pdctl.topology.ledger import port_findings
+from pdctl.topology.memory import loads, unfit
 from pdctl.topology.model import Instance, Kv, Peer, ProxyPlace, Role, Topology
 from pdctl.topology.placement import Placed, name_of, place, pools
 from pdctl.topology.ports import instance_ports, list_lengths, side_channel_per_instance
 from pdctl.topology.sharing import shared_caches
+from pdctl.topology.suits import suits
+from pdctl.topology.transfer import flows, slow
 
 
-def resolve(cluster: Cluster) -> Topology:
-    """Name, place and number everything.
+def resolve(cluster: Cluster, files: ModelFiles | None = None) -> Topology:
+    """Name, place and number everything; `files` are what this machine has of the model.
 
     Raises ErrorGroup with every problem found: too few GPUs, GPUs or ports claimed twice, buffers that
     cannot work. The `where` of each is the key path in the spec.
     """
-    topology, findings = survey(cluster)
+    topology, findings = survey(cluster, files)
     hushed = suppressed(cluster)
     errors = [f for f in findings if TABLE[f.rule].severity == "error" and f.rule not in hushed]
     if errors:
@@ -37,7 +42,7 @@ def resolve(cluster: Cluster) -> Topology:
     return topology
 
 
-def survey(cluster: Cluster) -> tuple[Topology, list[Finding]]:
+def survey(cluster: Cluster, files: ModelFiles | None = None) -> tuple[Topology, list[Finding]]:
     """The topology as far as it can be made, and everything wrong or doubtful in it, raising nothing.
 
     With an error among the findings that cannot be suppressed the topology is incomplete.
@@ -47,12 +52,19 @@ def survey(cluster: Cluster) -> tuple[Topology, list[Finding]]:
     placed, findings = place(cluster)
     instances, lengths = _instances(cluster, pins, hosts, placed)
     proxy = _proxy(cluster, hosts)
-    kv, kv_findings = _kv(cluster)
+    found = known(cluster, files)
+    kv, kv_findings = _kv(cluster, found, files)
+    gpus = loads(cluster, found, kv, pins, instances)
     findings += [
         *lengths,
         *port_findings(cluster, instances, proxy),
         *kv_findings,
         *kv_size.doubts(cluster, kv),
+        *contradictions(cluster, found),
+        *unreadable(files),
+        *suits(cluster, found, pins),
+        *unfit(cluster, found, gpus),
+        *slow(cluster, flows(cluster, found, instances)),
         *shared_caches(cluster, instances),
         *_numeric_peers(cluster, hosts),
         *_unsplit(cluster),
@@ -63,8 +75,10 @@ def survey(cluster: Cluster) -> tuple[Topology, list[Finding]]:
         instances=tuple(instances),
         proxy=proxy,
         pins=pins,
-        max_model_len=kv_size.max_model_len(cluster) or 0,
+        max_model_len=found.max_model_len or 0,
         kv=kv,
+        files=files,
+        utilization={load.role: load.utilization for load in gpus if load.chosen},
     )
     return topology, findings
 
@@ -166,9 +180,9 @@ def _is_number(address: str) -> bool:
     return True
 
 
-def _kv(cluster: Cluster) -> tuple[Kv | None, list[Finding]]:
+def _kv(cluster: Cluster, found: Known, files: ModelFiles | None) -> tuple[Kv | None, list[Finding]]:
     serving = cluster.serving
     if serving.mode != "disaggregated" or serving.connector != "lmcache":
         return None, []
     decoders = [pool for role, pool in pools(cluster) if role is Role.DECODER]
-    return kv_size.size(cluster, decoders[0].tensor_parallel if decoders else 1)
+    return kv_size.size(cluster, found, decoders[0].tensor_parallel if decoders else 1, files)

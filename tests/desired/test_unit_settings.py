@@ -84,7 +84,9 @@ def test_loading_may_take_half_an_hour_by_default() -> None:
 )
 def test_engines_start_after_what_their_gpus_need(model: str | None, services: set[str]) -> None:
     gpus: dict[str, Any] = {"count": 8} | ({"model": model} if model else {})
-    found = rendered(hosts=[{"name": "g", "address": "10.0.0.1", "gpus": gpus}])
+    found = rendered(
+        model={"id": "openai/gpt-oss-20b"}, hosts=[{"name": "g", "address": "10.0.0.1", "gpus": gpus}]
+    )
     for engine in found.engines.values():
         for key in ("After", "Wants"):
             named = set(" ".join(engine.setting("Unit", key)).split())

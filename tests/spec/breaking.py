@@ -20,6 +20,7 @@ WITHOUT_EXAMPLE = {
     "SYNTAX004",
     "SYNTAX015",
     "PLACE004",
+    "MODEL006",  # test_model_files
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pdctl.spec.rules.about import About, engines, places, syntax, transfer, versions
+from pdctl.spec.rules.about import About, engines, models, places, syntax, transfer, versions
 
 FAMILIES: dict[str, tuple[About, ...]] = {
     "The file": (*syntax.SYNTAX, *syntax.TYPES),
@@ -12,6 +12,7 @@ FAMILIES: dict[str, tuple[About, ...]] = {
     "Ports": places.PORTS,
     "What prefillers and decoders share": transfer.MATCHES,
     "KV buffers": transfer.BUFFERS,
+    "Model, memory and network": (*models.MODELS, *models.MEMORY, *models.NETWORK),
     "Engines": (*engines.ENGINES, *engines.ARGUMENTS, *engines.VARIABLES),
     "Versions": (*engines.PINS, *versions.FITS),
     "Keys without effect": engines.EFFECTS,

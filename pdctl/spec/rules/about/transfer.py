@@ -127,4 +127,13 @@ BUFFERS = (
         "Lower `bench.concurrency`, add decoders, or raise the buffer.",
         "bench: {input_len: 130000, output_len: 100, concurrency: 64}\n",
     ),
+    warning(
+        "KV007",
+        "A buffer holds one long prompt only",
+        "With room for two a prompt is moved while the one before it is still being fetched; with less"
+        " each waits"
+        " for the other.",
+        "Raise it to what the warning names, or leave it out.",
+        LLAMA + "serving: {prefillers: {}, decoders: {}, lmcache: {buffer_bytes: 3221225472}}\n",
+    ),
 )

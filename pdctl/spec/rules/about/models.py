@@ -1,0 +1,130 @@
+"""Rules on the model, on what a GPU must hold of it, and on the network that carries its KV."""
+
+from __future__ import annotations
+
+from pdctl.spec.rules.about import About, doubt, warning
+
+H100 = "hosts: [{name: gpu01, address: 10.0.0.11, gpus: {count: 8, model: H100-SXM-80GB}}]\n"
+NIXL = "serving: {connector: nixl, prefillers: {}, decoders: {}}\n"
+
+
+def _two(network: str) -> str:
+    gpus = "gpus: {count: 8, model: H100-SXM-80GB}"
+    return (
+        f"hosts:\n- {{name: gpu01, address: 10.0.0.11, {gpus}, network: {network}}}\n"
+        f"- {{name: gpu02, address: 10.0.0.12, {gpus}, network: {network}}}\n" + NIXL
+    )
+
+
+MODELS = (
+    About(
+        "MODEL003",
+        "The model's heads cannot be shared out to the ranks",
+        "Each rank computes a whole number of attention heads, and of KV heads one or more, or several"
+        " ranks hold"
+        " the same one; vLLM ends with an assertion otherwise.",
+        "Take a tensor_parallel that the error names.",
+        "serving: {connector: nixl, prefillers: {tensor_parallel: 3}, decoders: {tensor_parallel: 3}}\n",
+    ),
+    doubt(
+        "MODEL004",
+        "The context is longer than the model is made for",
+        "vLLM refuses to start. The length is that of the model's config.json, or of pdctl's table.",
+        "Lower `model.max_model_len`, or give `--hf-overrides` with a rope scaling on every role.",
+        "model: {id: Qwen/Qwen3-8B, max_model_len: 131072}\n",
+    ),
+    warning(
+        "MODEL005",
+        "The spec contradicts the model",
+        "`model.kv` wins, and buffers are sized by it: with a wrong shape they are no whole number of"
+        " chunks, or"
+        " hold fewer than is told.",
+        "Remove `model.kv`, or the part of it that is wrong.",
+        "model: {id: openai/gpt-oss-120b, kv: {layers: 36, kv_heads: 8, head_dim: 45}}\n",
+    ),
+    warning(
+        "MODEL006",
+        "The model's config.json on this machine says nothing",
+        "It is looked for under `model.path` and in the Hugging Face cache. Without it only pdctl's own"
+        " table of"
+        " models and `model.kv` count. Files of over 4 MiB are not read.",
+        "Mend the file, or suppress the rule.",
+        "",
+    ),
+    doubt(
+        "MODEL007",
+        "The connector does not move all layers of the model",
+        "Layers of Mamba or linear attention keep a state instead of KV. With a connector that does not"
+        " support"
+        " vLLM's hybrid manager of the KV cache vLLM turns it off, and such models then fail at startup (vLLM"
+        " config/vllm.py, Dynamo issue 10741).",
+        "Use `mode: aggregated`, another model, or `connector: nixl` with vLLM 0.32.0.",
+        "model: {id: Qwen/Qwen3.5-35B-A3B, max_model_len: 4096}\n",
+    ),
+    warning(
+        "MODEL008",
+        "It is not proven that the connector moves all layers of the model",
+        "Some keep a state instead of KV. vLLM 0.32.0 says that NixlConnector supports them.",
+        "Prove it: `pdctl verify` compares the text with that of a server without transfer.",
+        "model: {id: Qwen/Qwen3.5-35B-A3B, max_model_len: 4096}\n" + NIXL,
+    ),
+)
+MEMORY = (
+    doubt(
+        "MEM001",
+        "Weights and KV do not fit into the GPU",
+        "vLLM refuses to start when the KV cache cannot hold one request of max_model_len. Counted are the"
+        " weights"
+        " of one rank, that KV, and 1 GiB for all else, the least there can be.",
+        "Take more ranks, a shorter context, larger GPUs or quantised weights, as the error says. Suppress"
+        " the"
+        " rule where you have seen it run.",
+        H100 + "model: {id: meta-llama/Llama-3.3-70B-Instruct}\n" + NIXL,
+    ),
+    warning(
+        "MEM002",
+        "Weights and KV may not fit into the GPU",
+        "With 5 GiB for activations, CUDA graphs and NCCL they would not, with 1 they would; 3 are usual.",
+        "Take more ranks or a shorter context, as the warning says.",
+        H100 + "model: {id: Qwen/Qwen3-32B}\n" + NIXL,
+    ),
+    doubt(
+        "MEM003",
+        "The transfer buffer does not fit beside vLLM's share of the GPU",
+        "LMCache allocates it on the GPU outside gpu_memory_utilization: vLLM finds less free memory than it"
+        " wants and ends, or the buffer does.",
+        "Lower `gpu_memory_utilization`, or make the buffer smaller. Suppress the rule where you have seen"
+        " it run.",
+        H100 + "serving: {prefillers: {tensor_parallel: 2}, decoders: {tensor_parallel: 2,"
+        " gpu_memory_utilization: 0.95}}\n",
+    ),
+    warning(
+        "MEM004",
+        "The transfer buffer may not fit beside vLLM's share of the GPU",
+        "The CUDA context and what UCX allocates take 0.5 to 2 GiB of what is left.",
+        "Lower `gpu_memory_utilization`, or make the buffer smaller.",
+        H100
+        + "serving:\n  prefillers: {tensor_parallel: 2, gpu_memory_utilization: 0.9}\n"
+        + "  decoders: {tensor_parallel: 2, gpu_memory_utilization: 0.93}\n",
+    ),
+)
+NETWORK = (
+    doubt(
+        "NET001",
+        "The network carries less KV than the prefillers compute",
+        "Then decoders wait for every prompt, and disaggregation costs more than it gives. The estimate is"
+        " rough: a"
+        " third of a GPU's speed, 90 % of the network's, at most 3 GB/s over TCP.",
+        "Put prefillers and decoders that work together on one host, or use a faster network. Suppress the"
+        " rule"
+        " where you have measured otherwise.",
+        _two("{gbit: 10}"),
+    ),
+    warning(
+        "NET002",
+        "Moving KV takes more than a tenth of the time of computing it",
+        "It shows in the second token of each answer, and as a queue when all prefillers are busy.",
+        "Use a faster network, or fewer prefillers a host.",
+        _two("{gbit: 100, kind: roce}"),
+    ),
+)

@@ -1,0 +1,106 @@
+"""Cluster, and this machine's copy of its model -> what is known of the model, and where that is from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pdctl.knowledge.models import MODELS, KnownModel
+from pdctl.spec.finding import Finding
+from pdctl.spec.model import Cluster, KvShape
+from pdctl.spec.model_files import ModelFiles
+from pdctl.spec.rules.rule import pools
+from pdctl.spec.rules.settings import effective
+
+TABLE = "pdctl's table of models"
+# Bytes of a value by the names that --kv-cache-dtype and --dtype know (vLLM config/cache.py, 0.32.0).
+BYTES = {"float32": 4, "float": 4, "float16": 2, "half": 2, "bfloat16": 2, "int8": 1}
+COMPARED = ("layers", "kv_heads", "head_dim", "mla")
+
+
+@dataclass(frozen=True)
+class Known:
+    """`facts` are those of `source`; `shape` is the spec's own where it gives one."""
+
+    shape: KvShape | None = None
+    facts: KnownModel | None = None
+    source: str = ""
+    max_model_len: int | None = None
+
+
+def known(cluster: Cluster, files: ModelFiles | None = None) -> Known:
+    """`model.kv` over the model's own config.json, and that over the table."""
+    facts, source = MODELS.get(cluster.model.id), TABLE
+    if files is not None and files.facts is not None:
+        facts, source = files.facts, files.config
+    longest = cluster.model.max_model_len or (facts.max_model_len if facts else 0) or None
+    return Known(_shape(cluster, facts), facts, source if facts else "", longest)
+
+
+def contradictions(cluster: Cluster, found: Known) -> Iterator[Finding]:
+    """What the spec says of the model, against the model."""
+    given, facts = cluster.model.kv, found.facts
+    if given is None:
+        return
+    for name in COMPARED if facts is not None else ():
+        ours, theirs = getattr(given, name), getattr(facts, name)
+        if ours != theirs:
+            yield Finding(
+                "MODEL005",
+                ("model", "kv", name),
+                f"`{name}` is {_plain(ours)} here and {_plain(theirs)} in {found.source}",
+                "remove `model.kv`; or suppress the rule, and what stands here counts",
+            )
+    size = _engines_bytes(cluster)
+    if "bytes_per_value" in given.model_fields_set and size and size != given.bytes_per_value:
+        yield Finding(
+            "MODEL005",
+            ("model", "kv", "bytes_per_value"),
+            f"`bytes_per_value` is {given.bytes_per_value} here, and the engines keep KV in {size} bytes",
+            "remove it, or the engines' setting",
+        )
+
+
+def unreadable(files: ModelFiles | None) -> Iterator[Finding]:
+    if files is not None and files.problem:
+        yield Finding(
+            "MODEL006",
+            ("model",),
+            f"{files.config} {files.problem}",
+            "mend the file; or give `model.kv` and `model.max_model_len`, and suppress the rule",
+        )
+
+
+def _shape(cluster: Cluster, facts: KnownModel | None) -> KvShape | None:
+    own, size = cluster.model.kv, _engines_bytes(cluster)
+    if own is not None:
+        if "bytes_per_value" in own.model_fields_set or not size:
+            return own
+        return own.model_copy(update={"bytes_per_value": size})
+    if facts is None or not facts.layers:
+        return None
+    return KvShape.model_validate(
+        {
+            "layers": facts.layers,
+            "kv_heads": facts.kv_heads,
+            "head_dim": facts.head_dim,
+            "bytes_per_value": size or facts.bytes_per_value,
+            "mla": facts.mla,
+        }
+    )
+
+
+def _engines_bytes(cluster: Cluster) -> int:
+    """Of a value of the KV cache, as the engines are called; 0 where that follows from the model."""
+    for _, pool in pools(cluster):
+        value, _ = effective(pool.extra_args).get("--kv-cache-dtype", ("auto", 0))
+        if isinstance(value, str) and value != "auto":
+            return 1 if value.startswith("fp8") else BYTES.get(value, 0)
+    if cluster.model.dtype is not None:
+        return BYTES.get(cluster.model.dtype, 0)
+    on_cpu = cluster.engine.kind == "vllm" and cluster.engine.device == "cpu"
+    return 4 if on_cpu else 0  # pdctl calls the CPU engine with --dtype float32
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
