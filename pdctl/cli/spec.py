@@ -13,6 +13,8 @@ from pdctl.cli.finish import Finish
 from pdctl.cli.load import judge_spec, tell_warnings
 from pdctl.cli.options import CLUSTER, Json, Spec
 from pdctl.errors import SpecError
+from pdctl.topology.figures import Figures, figures
+from pdctl.topology.figures import lines as size_lines
 from pdctl.topology.judge import Judgement
 from pdctl.topology.kv import in_flight_tokens
 from pdctl.topology.model import Instance, Topology
@@ -99,6 +101,7 @@ def _summary(path: str, judgement: Judgement) -> str:
     for row in document["instances"]:
         gpus = f"  GPUs {','.join(map(str, row['gpus']))}" if row["gpus"] else ""
         lines.append(f"  {row['name']:<14} {row['host']}:{row['ports']['http']}{gpus}")
+    lines += [f"  {line}" for line in size_lines(topology)]
     if kv := topology.kv:
         lines.append(
             f"  KV buffer per rank: {kv.buffer_bytes} bytes = {kv.slots} chunks,"
@@ -124,7 +127,7 @@ def topology_document(topology: Topology) -> dict[str, Any]:
         row["ports"]["engine"] = [item.ports.engine.start, item.ports.engine.stop - 1]
         return row
 
-    kv = topology.kv
+    kv, sizes = topology.kv, figures(topology)
     return {
         "format": "pdctl-topology/1",
         "cluster": topology.cluster,
@@ -133,4 +136,11 @@ def topology_document(topology: Topology) -> dict[str, Any]:
         "proxy": asdict(topology.proxy) | {"url": topology.proxy.url},
         "pins": dict(topology.pins),
         "kv": None if kv is None else asdict(kv) | {"buffer_bytes": kv.buffer_bytes},
+        "sizes": None if sizes is None else sizes_document(sizes),
     }
+
+
+def sizes_document(sizes: Figures) -> dict[str, Any]:
+    """What follows from the model, by role; the network's hosts with their share."""
+    flows = [flow._asdict() | {"ratio": flow.ratio} for flow in sizes.flows]
+    return asdict(sizes) | {"flows": flows}
