@@ -7,8 +7,11 @@ from pathlib import Path
 
 from pdctl.apply.requests import Supply
 from pdctl.bundle.collect import Bundle, Runtime, collect, default_folder
+from pdctl.desired.runtime import OWN_PARTS
 from pdctl.knowledge.locks import INSTALLER
 from pdctl.knowledge.systems import CPU_ENGINE_SYSTEM, SYSTEM_PYTHON
+from pdctl.parts.lock import entry_of
+from pdctl.parts.own import own_wheel
 from pdctl.plan import Action, Plan
 from pdctl.state import File, Package, State, Venv
 
@@ -22,9 +25,8 @@ def supply_for(plan: Plan, desired: State, folder: Path | None, progress: Callab
     where = folder or default_folder()
     venvs = [r for r in wanted if isinstance(r, Venv)]
     runtimes = {_runtime(venv) for venv in venvs if venv.wheels}
-    if any(isinstance(r, Package) and r.deb for r in wanted) or any(
-        isinstance(r, File) and r.source for r in wanted
-    ):
+    bundled = any((isinstance(r, Package) and r.deb) or (isinstance(r, File) and r.source) for r in wanted)
+    if bundled and all(runtime.name != "engine-cpu" for runtime in runtimes):
         # The only runtime that brings packages and a model.
         runtimes.add(Runtime("engine-cpu", SYSTEM_PYTHON[CPU_ENGINE_SYSTEM]))
     if not runtimes and not venvs:
@@ -43,5 +45,8 @@ def as_supply(bundle: Bundle, where: Path) -> Supply:
 
 
 def _runtime(venv: Venv) -> Runtime:
-    """`/opt/pdctl/venvs/engine-cpu-0123456789ab` -> `engine-cpu`, with its Python."""
-    return Runtime(venv.path.rsplit("/", 1)[1].rsplit("-", 1)[0], venv.python)
+    """`/opt/pdctl/venvs/engine-cpu-0123456789ab` -> `engine-cpu`, with its Python and its wheels but ours."""
+    name = venv.path.rsplit("/", 1)[1].rsplit("-", 1)[0]
+    ours = {own_wheel(part).name for part in OWN_PARTS.get(name, ())}
+    entries = [entry for line in venv.requirements if (entry := entry_of(line)) and entry.name not in ours]
+    return Runtime(name, venv.python, tuple(entries))

@@ -82,14 +82,14 @@ class _Need:
 def _need(runtimes: Iterable[Runtime]) -> _Need:
     wanted = sorted(set(runtimes))
     # The installer's one wheel fits every Python, and hosts need it even if nothing else is collected.
-    first = min((python for _, python in wanted), default=min(SYSTEM_PYTHON.values()))
+    first = min((each.python for each in wanted), default=min(SYSTEM_PYTHON.values()))
     entries = {first: [*load_lock(INSTALLER, first).entries]}
-    for name, python in wanted:
-        entries.setdefault(python, []).extend(load_lock(name, python).entries)
+    for name, python, own in wanted:
+        entries.setdefault(python, []).extend(own or load_lock(name, python).entries)
     return _Need(
         {python: tuple(dict.fromkeys(some)) for python, some in entries.items()},
-        tuple(sorted({part for name, _ in wanted for part in OWN_PARTS.get(name, ())})),
-        tuple(sorted({package for name, _ in wanted for package in _PACKAGES.get(name, ())})),
+        tuple(sorted({part for name, *_ in wanted for part in OWN_PARTS.get(name, ())})),
+        tuple(sorted({package for name, *_ in wanted for package in _PACKAGES.get(name, ())})),
     )
 
 

@@ -7,18 +7,22 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pdctl.hosts.timing import laps
+from pdctl.parts.cluster_lock import lock_file
 from pdctl.spec.load import Reading, inspect_file
 from pdctl.topology.judge import Judgement, files_of, judge
 from pdctl.topology.model import Topology
 
 
 def load_topology(path: Path) -> Topology:
-    """The resolved spec; warnings go to stderr.
+    """The resolved spec; warnings go to stderr. A stale lock is only a warning to who changes nothing.
 
     Raises SpecError or ErrorGroup whose `where` is file:line:column and key path.
     """
     judgement = judge_spec(path)
     tell_warnings(judgement)
+    if judgement.errors and all(error.rule.startswith("LOCK") for error in judgement.errors):
+        warn(f"{error}; the lock is not used" for error in judgement.errors)
+        judgement = judge_without_lock(path)
     return judgement.sound()
 
 
@@ -27,7 +31,7 @@ def load_reading(path: Path) -> tuple[Topology, Reading]:
     with laps("load"):
         seen = inspect_file(path)
     with laps("resolve"):
-        judgement = judge(seen, files_of(seen))
+        judgement = _with_lock(judge(seen, files_of(seen)), path)
     tell_warnings(judgement)
     topology = judgement.sound()
     assert seen.cluster is not None and seen.text is not None
@@ -39,7 +43,21 @@ def judge_spec(path: Path) -> Judgement:
     with laps("load"):
         seen = inspect_file(path)
     with laps("resolve"):
-        return judge(seen, files_of(seen))
+        return _with_lock(judge(seen, files_of(seen)), path)
+
+
+def judge_without_lock(path: Path) -> Judgement:
+    """The same, of the spec alone: for what makes the lock."""
+    seen = inspect_file(path)
+    return judge(seen, files_of(seen))
+
+
+def _with_lock(judgement: Judgement, path: Path) -> Judgement:
+    if not lock_file(path).exists():
+        return judgement
+    from pdctl.desired.locking import judged_with_lock  # loads what renders files
+
+    return judged_with_lock(judgement, path)
 
 
 def tell_warnings(judgement: Judgement) -> None:

@@ -6,7 +6,7 @@ import functools
 import hashlib
 
 from pdctl.desired.layout import VENVS
-from pdctl.parts.lock import load_lock
+from pdctl.parts.lock import Lock, load_lock
 from pdctl.parts.own import own_wheel
 from pdctl.state import Venv
 from pdctl.state.digest import object_digest
@@ -19,40 +19,47 @@ OWN_PARTS: dict[str, tuple[str, ...]] = {
     "engine-cpu": ("cpu-connector", "vllm-stub"),
 }
 # Pins that make up a CUDA engine's environment, in the order in which they bind each other.
+CUDA_RUNTIME = "engine-cuda"
 CUDA_PINS = ("torch", "vllm", "nixl", "lmcache")
 
 
 def engine_runtime(topology: Topology, host: str) -> Venv:
     engine = topology.spec.engine
     if engine.kind == "simulator":  # `stack.python` is the played engine's
-        return locked_runtime("simulator", topology.hosts[host].python)
+        return _locked(topology, "simulator", topology.hosts[host].python)
     if engine.device == "cpu":
-        return locked_runtime("engine-cpu", topology.pins["python"])
+        return _locked(topology, "engine-cpu", topology.pins["python"])
     return _cuda_runtime(topology)
 
 
 def proxy_runtime(topology: Topology) -> Venv:
-    return locked_runtime("proxy", topology.hosts[topology.proxy.host].python)
+    return _locked(topology, "proxy", topology.hosts[topology.proxy.host].python)
 
 
 @functools.cache
-def locked_runtime(name: str, python: str) -> Venv:
-    """An environment whose every wheel is in the lock, with its hash, plus our own parts."""
-    lines = [
-        f"{entry.name}=={entry.version} " + " ".join(f"--hash={h}" for h in entry.hashes)
-        for entry in load_lock(name, python).entries
-    ]
-    for part in OWN_PARTS[name]:
+def locked_runtime(name: str, python: str, lock: Lock | None = None) -> Venv:
+    """An environment whose every wheel is in `lock`, or in the shipped one, with its hash; plus our parts."""
+    lines = [entry.requirement for entry in (lock or load_lock(name, python)).entries]
+    for part in OWN_PARTS.get(name, ()):
         wheel = own_wheel(part)
         digest = hashlib.sha256(wheel.data).hexdigest()
         lines.append(f"{wheel.name}=={wheel.version} --hash=sha256:{digest}")
-    wheels = tuple(line.split()[0] for line in lines)
+    # Wheels for GPUs are gigabytes: hosts fetch them from their own index, by these hashes.
+    wheels = () if name == CUDA_RUNTIME else tuple(line.split()[0] for line in lines)
     return _venv(name, python, tuple(lines), wheels)
 
 
+def _locked(topology: Topology, name: str, python: str) -> Venv:
+    lock = topology.lock.environments.get((name, python)) if topology.lock else None
+    return locked_runtime(name, python, lock)
+
+
 def _cuda_runtime(topology: Topology) -> Venv:
+    python = topology.pins["python"]
+    if topology.lock and (CUDA_RUNTIME, python) in topology.lock.environments:
+        return _locked(topology, CUDA_RUNTIME, python)
     lines = tuple(f"{name}=={topology.pins[name]}" for name in CUDA_PINS if name in topology.pins)
-    return _venv("engine-cuda", topology.pins["python"], lines, ())
+    return _venv(CUDA_RUNTIME, python, lines, ())
 
 
 def _venv(name: str, python: str, lines: tuple[str, ...], wheels: tuple[str, ...]) -> Venv:

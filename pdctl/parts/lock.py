@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ _ENTRY = re.compile(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Entry:
     """A wheel; `hashes` are `sha256:...`, several when more than one build of the version is accepted."""
 
@@ -33,17 +34,21 @@ class Entry:
 
 @dataclass(frozen=True)
 class Lock:
-    """All wheels of one environment; `digest` changes with any of them."""
+    """All wheels of one environment; `digest` changes with any of them, and stands for them."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[Entry, ...] = field(compare=False)
     digest: str
 
 
 class Runtime(NamedTuple):
-    """A Python environment of hosts and the Python it is for: the name of a lock."""
+    """A Python environment of hosts and the Python it is for: the name of a lock.
+
+    `entries` are its wheels where they are not those of the shipped lock.
+    """
 
     name: str
     python: str
+    entries: tuple[Entry, ...] = ()
 
 
 @functools.cache
@@ -75,14 +80,27 @@ def parse_lock(text: str, path: Path) -> Lock:
     for number, line in enumerate(text.splitlines(), start=1):
         if not line or line.startswith("#"):
             continue
-        match = _ENTRY.fullmatch(line)
-        if match is None:
+        entry = entry_of(line)
+        if entry is None:
             raise BundleError(f"not `name==version --hash=sha256:...`: {line!r}", where=f"{path}:{number}")
-        hashes = tuple(word.removeprefix("--hash=") for word in match["hashes"].split())
-        entries.append(Entry(match["name"], match["version"], hashes))
+        entries.append(entry)
     _refuse_doubles(entries, path)
-    lines = "\n".join(sorted(entry.requirement for entry in entries))
-    return Lock(tuple(entries), hashlib.sha256(lines.encode()).hexdigest())
+    return lock_of(entries)
+
+
+def lock_of(entries: Iterable[Entry]) -> Lock:
+    found = tuple(entries)
+    lines = "\n".join(sorted(entry.requirement for entry in found))
+    return Lock(found, hashlib.sha256(lines.encode()).hexdigest())
+
+
+def entry_of(line: str) -> Entry | None:
+    """`name==version --hash=sha256:...`; None when the line is something else."""
+    match = _ENTRY.fullmatch(line)
+    if match is None:
+        return None
+    hashes = tuple(word.removeprefix("--hash=") for word in match["hashes"].split())
+    return Entry(match["name"], match["version"], hashes)
 
 
 def _refuse_doubles(entries: list[Entry], path: Path) -> None:

@@ -30,20 +30,27 @@ def pinned(cluster: Cluster) -> dict[str, Pinned]:
         name: Pinned(version, False, "pdctl's default")
         for name, version in DEFAULT_PINS[(cluster.engine.kind, cluster.engine.device)].items()
     }
-    return {**defaults, **({} if named else _following(cluster, own)), **named, **own}
+    if not named and "vllm" in own and _is_for_gpus(cluster):
+        del defaults["torch"]  # it is vLLM's choice, also where pdctl does not know it
+        defaults |= _following(own["vllm"].version)
+    return {**defaults, **named, **own}
 
 
 def _own(cluster: Cluster) -> dict[str, str]:
     return cluster.stack.model_dump(exclude_none=True, exclude={"base"})
 
 
-def _following(cluster: Cluster, own: dict[str, Pinned]) -> dict[str, Pinned]:
-    """What is left out is taken to fit the vLLM that is asked for; the CPU engine's wheels are locked."""
-    if "vllm" not in own or cluster.engine.kind != "vllm" or cluster.engine.device != "cuda":
-        return {}
-    row = row_of(VLLM, own["vllm"].version)
-    if row is None:
-        return {}
-    fitting = {"torch": row.torch, "nixl": row.nixl, "lmcache": row.lmcache}
-    origin = f"chosen for vllm {own['vllm'].version}"
-    return {name: Pinned(version, False, origin) for name, version in fitting.items() if version}
+def _is_for_gpus(cluster: Cluster) -> bool:
+    """The CPU engine's wheels are locked, and the simulator plays any version."""
+    return cluster.engine.kind == "vllm" and cluster.engine.device == "cuda"
+
+
+def _following(vllm: str) -> dict[str, Pinned]:
+    """What is left out is taken to fit the vLLM that is asked for."""
+    row = row_of(VLLM, vllm)
+    fitting = {"torch": row.torch, "nixl": row.nixl, "lmcache": row.lmcache} if row else {}
+    return {
+        name: Pinned(version, False, f"chosen for vllm {vllm}")
+        for name, version in fitting.items()
+        if version
+    }

@@ -70,6 +70,8 @@ def install(row: Row, bundle: str, uv: str, new: str) -> None:
         command += ["--no-deps", "--no-index", "--require-hashes"] + [
             word for f in folders for word in ("--find-links", f)
         ]
+    elif row.get("requirements") and all("--hash=" in line for line in row["requirements"]):
+        command += ["--no-deps", "--require-hashes"]  # a lock names every wheel: nothing is left to resolve
     if row.get("requirements"):
         _uv(row, command, bundle)
 

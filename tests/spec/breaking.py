@@ -20,6 +20,9 @@ WITHOUT_EXAMPLE = {
     "SYNTAX004",
     "SYNTAX015",
     "PLACE004",
+    "LOCK001",  # tests/desired/test_locking
+    "LOCK002",
+    "LOCK003",
     "MODEL006",  # test_model_files
 }
 

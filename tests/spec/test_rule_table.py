@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 IDS = Path(__file__).with_name("rule_ids.txt")
 SOURCES = [
     path
-    for folder in ("spec", "topology", "knowledge")
+    for folder in ("spec", "topology", "knowledge", "parts", "desired", "hosts")
     for path in (ROOT / "pdctl" / folder).rglob("*.py")
     if "about" not in path.parts
 ]

@@ -15,6 +15,7 @@ FAMILIES: dict[str, tuple[About, ...]] = {
     "Model, memory and network": (*models.MODELS, *models.MEMORY, *models.NETWORK),
     "Engines": (*engines.ENGINES, *engines.ARGUMENTS, *engines.VARIABLES),
     "Versions": (*engines.PINS, *versions.FITS),
+    "The lock": versions.LOCKS,
     "Keys without effect": engines.EFFECTS,
     "Suppressions": syntax.SUPPRESSIONS,
 }

@@ -47,3 +47,25 @@ FITS = (
         'stack: {driver: "570.86.10", cuda: "13.0", vllm: "0.20.0"}\n',
     ),
 )
+LOCKS = (
+    About(
+        "LOCK001",
+        "The lock beside the spec cannot be read",
+        "It is no file that `pdctl lock` wrote, or it was edited where it says what it was made from.",
+        "Make it anew with `pdctl lock`, or take it from the version control again.",
+    ),
+    About(
+        "LOCK002",
+        "The lock was made from another spec",
+        "Each version that it holds was resolved for pins, systems and requirements that have moved since;"
+        " what would be installed is neither what the spec says nor what was tried. A newer pdctl may ask for"
+        " other versions of what its proxy needs, too.",
+        "Run `pdctl lock`, look at the diff, and commit both files.",
+    ),
+    About(
+        "LOCK003",
+        "The lock holds another version than it was made for",
+        "A lock may be edited, e.g. to hold an older release of a dependency, but not into another stack.",
+        "Change the pin in the spec, then run `pdctl lock`.",
+    ),
+)
