@@ -90,6 +90,7 @@ class Steps:
         title = f"Restart {some(names)} and wait until {'it is' if len(names) == 1 else 'they are'} healthy"
         keys = tuple(sorted(self.keys[name] for name in names))
         self.found.append(Step(f"restart_{self.number}", title, keys, StepKind.UNITS, outage=outage))
+        self.held = (*self.held, *(n for n in names if n in self.away and n not in self.held))
         self.away -= set(names)
 
     def moved(self) -> None:

@@ -44,7 +44,8 @@ def tie(members: Sequence[Member], front: Front, *, stale: bool) -> Tie | None:
     everything = roll and any(m.rolls for m in prefillers) and all(m.rolls for m in both)
     if not everything and not (stale and (new or roll)):
         return None
-    if not any(m.rolls for m in prefillers):  # who serves now leaves, and who starts needs somebody
+    if not any(m.rolls and m.name not in front.drained for m in prefillers):
+        # Who serves the old side leaves: what is on the new one needs somebody.
         new = [m for m in decoders if not m.rolls]
     fresh = {m.name for m in (*new, *(p for p in prefillers if not p.rolls))}
     return Tie((*prefillers, *decoders), frozenset(fresh))
@@ -72,8 +73,8 @@ def waves(
 ) -> list[Step]:
     """Steps of a tied rollout, in which sides are set before the first wave and ended after the last.
 
-    `reload`: the proxy takes up its new list with the first wave. `ends`: else the proxy's step ends the
-    sides, as it forgets a prefiller that is of neither.
+    `reload`: the proxy takes up its new list with the first wave. `ends`: else a prefiller that leaves is
+    kept apart until the proxy forgets it, and the proxy's step ends the sides.
     """
     steps = Steps(front, tied.members, tuple(sorted(held)), dirty=reload)
     steps.sides = tied.fresh or front.sides
@@ -95,7 +96,7 @@ def waves(
         if moves and number == 1:
             steps.moved()
         new = dict.fromkeys(sorted([*new, *batch]))
-    return steps.finish(sides=() if ends else None)
+    return steps.finish(sides=() if ends else {m.name for m in tied.members})
 
 
 def _parts(tied: Tie, rollout: Rollout) -> list[tuple[Batch, Batch]]:
