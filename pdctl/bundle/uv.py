@@ -24,6 +24,7 @@ FROM_PIP = {
     "index-url": "UV_DEFAULT_INDEX",
     "extra-index-url": "UV_INDEX",
     "find-links": "UV_FIND_LINKS",
+    "no-index": "UV_NO_INDEX",
     "constraint": "UV_CONSTRAINT",
     "trusted-host": "UV_INSECURE_HOST",
 }

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 Name = Annotated[
     str,
     typer.Argument(
-        metavar="path|rule",
-        help="A field, e.g. serving.prefillers.count, or a rule, e.g. PORT003; default: the file's keys.",
+        metavar="path|rule|stack",
+        help="A field, e.g. serving.prefillers.count, a rule, e.g. PORT003, or a stack, e.g. article-2025;"
+        " default: the file's keys.",
         show_default=False,
     ),
 ]
@@ -29,7 +30,8 @@ def register(app: typer.Typer) -> None:
 
 
 def explain(name: Name = "", json: Json = False) -> None:
-    """Explain a field of the spec, or a rule."""
+    """Explain a field of the spec, a rule, or a shipped stack."""
+    from pdctl.knowledge.stacks import STACKS, STACKS_ABOUT
     from pdctl.spec.explain import explain as explain_field
     from pdctl.spec.rules.page import rule_text
     from pdctl.spec.rules.table import TABLE
@@ -37,10 +39,17 @@ def explain(name: Name = "", json: Json = False) -> None:
 
     rule = TABLE.get(name.upper())
     field = None if rule or not name else explain_field(name)
-    if rule:
+    if name in STACKS:
+        _show("\n".join(stack_lines(name)), stack_document(name), json)
+    elif rule:
         _show(rule_text(rule), rule_document(rule), json)
     elif field:
-        _show(field_text(field), field_document(field), json)
+        sets = (
+            ["  sets", *(f"    {one:<13} {STACKS_ABOUT[one]}" for one in STACKS)]
+            if field.path == "stack"
+            else []
+        )
+        _show("\n".join([field_text(field), *sets]), field_document(field), json)
     elif name:
         raise _unknown(name)
     elif json:
@@ -51,6 +60,45 @@ def explain(name: Name = "", json: Json = False) -> None:
 
 def field_document(field: Explanation) -> dict[str, object]:
     return {"format": "pdctl-explanation/1", **asdict(field), "keys": dict(field.keys)}
+
+
+def stack_document(name: str) -> dict[str, object]:
+    from pdctl.knowledge.pairs import known_pairs
+    from pdctl.knowledge.stacks import STACKS, STACKS_ABOUT
+
+    pairs = [
+        {
+            "pair": [one, two],
+            "status": verdict.status.value,
+            "reason": verdict.reason,
+            "source": verdict.source,
+        }
+        for one, two, verdict in known_pairs(STACKS[name])
+    ]
+    return {
+        "format": "pdctl-stack/1",
+        "name": name,
+        "about": STACKS_ABOUT[name],
+        "pins": dict(STACKS[name]),
+        "pairs": pairs,
+    }
+
+
+def stack_lines(name: str) -> list[str]:
+    """Pins, and how well each two of them are known to go together."""
+    from pdctl.knowledge.pairs import known_pairs
+    from pdctl.knowledge.stacks import STACKS, STACKS_ABOUT
+
+    lines = [
+        f"{name}: {STACKS_ABOUT[name]}",
+        "",
+        *(f"  {pin:<15} {v}" for pin, v in STACKS[name].items()),
+        "",
+    ]
+    for one, two, verdict in known_pairs(STACKS[name]):
+        why = f": {verdict.reason}" if verdict.reason else ""
+        lines.append(f"  {f'{one} x {two}':<22} {verdict.status.value}{why} ({verdict.source})")
+    return lines
 
 
 def rule_document(rule: About) -> dict[str, object]:

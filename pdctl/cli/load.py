@@ -9,7 +9,7 @@ from pathlib import Path
 from pdctl.hosts.timing import laps
 from pdctl.parts.cluster_lock import lock_file
 from pdctl.spec.load import Reading, inspect_file
-from pdctl.topology.judge import Judgement, files_of, judge
+from pdctl.topology.judge import Judgement, files_of, judge, judge_more
 from pdctl.topology.model import Topology
 
 
@@ -50,6 +50,18 @@ def judge_without_lock(path: Path) -> Judgement:
     """The same, of the spec alone: for what makes the lock."""
     seen = inspect_file(path)
     return judge(seen, files_of(seen))
+
+
+def judge_with_hosts(path: Path) -> Judgement:
+    """What can be said of the spec, and of its hosts when it is sound: one look, which changes nothing."""
+    judgement = judge_spec(path)
+    if judgement.topology is None:
+        return judgement
+    from pdctl.hosts.suitability import unsuited
+    from pdctl.verify.glance import glance
+
+    topology = judgement.topology
+    return judge_more(inspect_file(path), judgement, unsuited(topology, glance(topology, folder_of(path))))
 
 
 def _with_lock(judgement: Judgement, path: Path) -> Judgement:

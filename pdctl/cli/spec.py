@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from pdctl.cli.finish import Finish
-from pdctl.cli.load import judge_spec, tell_warnings
+from pdctl.cli.load import judge_spec, judge_with_hosts, tell_warnings
 from pdctl.cli.options import CLUSTER, Json, Spec
 from pdctl.errors import SpecError
 from pdctl.topology.figures import Figures, figures
@@ -59,10 +59,13 @@ def validate(
     form: Annotated[
         Form, typer.Option("--format", help="What to print: for people, or for machines.")
     ] = Form.TEXT,
+    hosts: Annotated[
+        bool, typer.Option("--hosts", help="Also look at the hosts; nothing is changed there.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Check the spec without touching any host."""
-    judgement = judge_spec(path)
+    """Check the spec without touching any host, or with a look at them."""
+    judgement = judge_with_hosts(path) if hosts else judge_spec(path)
     form = Form.JSON if json else form
     if form is Form.TEXT and judgement.topology is not None:
         tell_warnings(judgement)

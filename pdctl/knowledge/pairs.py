@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol, TypeVar
 
 from pdctl.knowledge.compatibility import (
@@ -66,6 +66,13 @@ def pair_status(one: str, one_version: str, two: str, two_version: str) -> Verdi
     return Verdict(row.status, row.reason, row.source, nearest)
 
 
+def known_pairs(pins: Mapping[str, str]) -> Iterator[tuple[str, str, Verdict]]:
+    """What is known of every two of these pins."""
+    for one, two in judged_pairs():
+        if one in pins and two in pins:
+            yield one, two, pair_status(one, pins[one], two, pins[two])
+
+
 def release_status(name: str, version: str) -> Verdict:
     """What is known of one version by itself."""
     if bad := BAD_RELEASES.get((name, version)):
@@ -101,11 +108,6 @@ def numbers(version: str) -> tuple[int, ...]:
 def minor(version: str) -> str:
     """`2.8` of `2.8.0+cu128`."""
     return ".".join(version.split("+")[0].split(".")[:2])
-
-
-def needed_driver(cuda: str) -> str | None:
-    """The oldest driver for `13.0.88-1`."""
-    return CUDA_DRIVER.get(cuda.split(".")[0])
 
 
 def torch_cuda(torch: str) -> str | None:
@@ -237,7 +239,7 @@ def _vllm_driver(vllm: str, driver: str) -> Verdict:
 
 
 def _cuda_driver(cuda: str, driver: str) -> Verdict:
-    needed = needed_driver(cuda)
+    needed = CUDA_DRIVER.get(cuda.split(".")[0])
     if needed is None:
         return _unknown("cuda", cuda)
     if numbers(upstream(driver)) < numbers(needed):

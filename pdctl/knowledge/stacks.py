@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+# What each set is for, in a line.
+STACKS_ABOUT: Mapping[str, str] = {
+    "article-2025": "the engineering article's: LMCache 0.3.10 with vLLM 0.11.0, wheels of CUDA 12.8",
+    "cuda13-2026": "the newest of wheels that are all for CUDA 13 and one torch",
+}
+
 STACKS: Mapping[str, Mapping[str, str]] = {
     # The engineering article's set (one HGX H100, gpt-oss-120b). It names no vLLM: 0.11.0 is the pair that
     # LMCache 0.3.10's wheel fits (both torch 2.8.0). NIXL commit 3daa987 is package version 0.6.0.

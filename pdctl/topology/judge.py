@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pdctl.errors import PdctlError, SpecError
+from pdctl.spec.finding import Finding
 from pdctl.spec.load import Inspection, group, inspect_file
 from pdctl.spec.model_files import ModelFiles, model_files
 from pdctl.spec.rules.suppress import apart, unused
@@ -66,6 +67,21 @@ def judge(seen: Inspection, files: ModelFiles | None = None) -> Judgement:
     if not _errors(kept):
         kept += seen.text.located(unused(seen.cluster, hushed))
     return _judgement(seen, None if _errors(kept) else topology, kept, hushed)
+
+
+def judge_more(seen: Inspection, judgement: Judgement, findings: Iterable[Finding]) -> Judgement:
+    """The same with what was found elsewhere, such as on the hosts; errors among it leave no topology."""
+    assert seen.text is not None
+    kept, hushed = apart(seen.suppressed, seen.text.located(findings))
+    more = tuple((found, seen.suppressed[found.rule]) for found in hushed)
+    errors = (*judgement.errors, *_errors(kept))
+    return replace(
+        judgement,
+        topology=None if errors else judgement.topology,
+        errors=errors,
+        warnings=(*judgement.warnings, *(found for found in kept if found.severity == "warning")),
+        suppressed=(*judgement.suppressed, *more),
+    )
 
 
 def _judgement(

@@ -89,6 +89,9 @@ def test_errors_that_make_a_cluster_impossible_cannot_be_suppressed() -> None:
     assert free == {
         "DRIVER003",
         "ENV004",
+        "FACT007",
+        "FACT009",
+        "FACT012",
         "ENV005",
         "MATCH005",
         "MEM001",

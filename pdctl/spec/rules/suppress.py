@@ -9,6 +9,8 @@ from pdctl.spec.finding import Finding
 from pdctl.spec.model import Cluster
 from pdctl.spec.rules.table import TABLE
 
+FACTS = "FACT"
+
 
 def suppressed(cluster: Cluster) -> dict[str, str]:
     """The rules that are set aside, with the reason; those that cannot be are not."""
@@ -32,6 +34,8 @@ def unused(cluster: Cluster, hushed: Iterable[SpecError]) -> Iterator[Finding]:
     """Entries that set nothing aside; to be asked when everything else is sound."""
     met = {error.rule for error in hushed}
     for i, entry in enumerate(cluster.suppress):
+        if entry.rule.startswith(FACTS):
+            continue  # hosts are not always asked
         if entry.rule in suppressed(cluster) and entry.rule not in met:
             yield Finding(
                 "SUPPRESS003",

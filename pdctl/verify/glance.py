@@ -1,0 +1,23 @@
+"""Topology -> one look at all its hosts that only reads, for `pdctl validate --hosts`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from pdctl.desired import desire
+from pdctl.hosts.probe import probe
+from pdctl.hosts.suitability import Glance
+from pdctl.hosts.timing import laps
+from pdctl.state import Venv
+from pdctl.topology.claims import claims
+from pdctl.topology.model import Topology
+
+
+def glance(topology: Topology, folder: Path) -> Glance:
+    """Environments are asked for as well: what is there needs no more room."""
+    wanted = {key: each for key, each in desire(topology).items() if isinstance(each, Venv)}
+    since = time.time()
+    with laps("probe"):
+        seen = probe(topology.spec, wanted, folder, claims=claims(topology))
+    return Glance(seen, wanted, since, time.time())
