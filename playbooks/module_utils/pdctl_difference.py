@@ -34,7 +34,7 @@ def told(error: BaseException) -> str:
     while met is not None:
         problems += [str(met)] if isinstance(met, Problem) else []
         met = met.__context__
-    return "; before that: ".join(problems)
+    return "; before that: ".join(dict.fromkeys(problems))
 
 
 def difference(want: Row, have: Row) -> list[str]:

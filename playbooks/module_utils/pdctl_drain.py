@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 
+from ansible.module_utils.pdctl_audience import stay_for_audience
 from ansible.module_utils.pdctl_control import START_S, AbsentError, ControlError, ask_proxy, proxy_state
 from ansible.module_utils.pdctl_difference import Problem
+from ansible.module_utils.pdctl_journal import MEANWHILE, refuse_if_lost
 from ansible.module_utils.pdctl_remember import remember
 from ansible.module_utils.pdctl_rows import Row
 
@@ -95,18 +98,18 @@ class Drain:
                     raise
                 yield f"leave the new list of instances until the proxy is restarted: {error}"
         if self.parts_differ():
-            ask_proxy(self.path, "POST", "/sides", {"new": self.known("sides")})
+            self.tell("/sides", {"new": self.known("sides")})
             yield from self.divided()
         back = [name for name in self.known("undrain") if name in self.drained]
         if back:
-            ask_proxy(self.path, "POST", "/undrain", {"instances": back})
+            self.tell("/undrain", {"instances": back})
             yield f"undrain {', '.join(back)}"
         self.wait_up([*new, *self.known("undrain")])
         away = self.known("drain")
         if away:
             if self.request.get("others"):
                 self.wait_for_others(away)
-            ask_proxy(self.path, "POST", "/drain", {"instances": away})
+            self.tell("/drain", {"instances": away})
             remember(self.request)  # the wait may be cut off
             self.wait_idle(away)
             yield f"drain {', '.join(away)}"
@@ -114,12 +117,12 @@ class Drain:
     def read_again(self) -> list[str]:
         """The names of instances that came with it."""
         had = {member["name"] for member in self.before["members"]}
-        self.before = ask_proxy(self.path, "POST", "/reload")
+        self.before = self.tell("/reload")
         return [member["name"] for member in self.before["members"] if member["name"] not in had]
 
     def wait_up(self, names: list[str]) -> None:
         """Before others are drained, those that are back or new must really take requests."""
-        for members in looks(self.path):
+        for members in self.looks():
             away = [name for name in names if name in members and not members[name]["up"]]
             if not away:
                 return
@@ -131,7 +134,7 @@ class Drain:
 
     def wait_for_others(self, away: list[str]) -> None:
         """Who is drained must not be the last of its role that serves; what is down anyway may be."""
-        for members in looks(self.path):
+        for members in self.looks():
             last = [
                 row
                 for name, row in members.items()
@@ -149,36 +152,64 @@ class Drain:
                 )
 
     def wait_idle(self, names: list[str]) -> None:
-        for members in looks(self.path):
+        for members in self.looks():
+            late = members.elapsed_s > self.timeout_s
             mine = [members[name] for name in names if name in members]
             forgotten = [member["name"] for member in mine if not member["drained"]]
-            if forgotten:
-                self.tell_again(forgotten)
-                continue
             # Who has moved has its last requests at the former address.
             mine += [member for member in members.leaving if member["name"] in names]
             busy = [member for member in mine if member["in_flight"] + member["held"]]
-            if not busy and all(member["idle_s"] >= self.lease_s for member in mine):
+            if late and (busy or forgotten):
+                self.give_up(names, busy, forgotten)
+            if forgotten:
+                self.tell_again(forgotten)
+            elif not busy and all(member["idle_s"] >= self.lease_s for member in mine):
                 return
-            if busy and members.elapsed_s > self.timeout_s:
-                self.give_up(names, busy)
 
     def tell_again(self, names: list[str]) -> None:
         """A proxy that was restarted meanwhile knows nothing of what it was told."""
         if self.request.get("sides") is not None:
-            ask_proxy(self.path, "POST", "/sides", {"new": self.known("sides")})
-        ask_proxy(self.path, "POST", "/drain", {"instances": names})
+            self.tell("/sides", {"new": self.known("sides")})
+        self.tell("/drain", {"instances": names})
 
-    def give_up(self, names: list[str], busy: list[Row]) -> None:
+    def give_up(self, names: list[str], busy: list[Row], forgotten: list[str]) -> None:
         """Those that this call drained serve again: better an old configuration than nobody."""
         mine = [name for name in names if name not in self.drained]
         if mine:
-            ask_proxy(self.path, "POST", "/undrain", {"instances": mine})
+            self.tell("/undrain", {"instances": mine})
         words = [f"{m['name']} still has {_requests(m['in_flight'] + m['held'])}" for m in busy]
+        words += [f"{name} does not stay drained" for name in forgotten]
         raise Problem(
             f"{', '.join(words)} after {self.timeout_s:g} s: all serve again, and nothing more was "
             f"restarted. {AGAIN}"
         )
+
+    def tell(self, page: str, body: Row | None = None) -> Row:
+        """The proxy obeys whoever spoke last: an earlier apply must not speak after a later one."""
+        self.stay()
+        return ask_proxy(self.path, "POST", page, body)
+
+    def stay(self) -> None:
+        """Raises once the controller has gone or the lock is another's: what is waited for is theirs then."""
+        stay_for_audience()
+        if self.request.get("token"):
+            refuse_if_lost(os.path.dirname(self.request["record"]), self.request["token"], MEANWHILE)
+
+    def looks(self) -> Iterator[Members]:
+        """What the proxy says, again and again; one that is restarting may be away for a moment."""
+        begun = seen = time.monotonic()
+        pause = PAUSE_S[0]
+        while True:
+            self.stay()
+            try:
+                state = proxy_state(self.path)
+                seen = time.monotonic()
+                yield Members(state, seen - begun)
+            except AbsentError:
+                if time.monotonic() - seen > PATIENCE_S:
+                    raise
+            time.sleep(pause)
+            pause = min(pause * 1.5, PAUSE_S[1])
 
 
 class Members(dict[str, Row]):
@@ -196,22 +227,6 @@ class Members(dict[str, Row]):
 
 def serves(member: Row) -> bool:
     return bool(member["up"] and not member["drained"])
-
-
-def looks(path: str) -> Iterator[Members]:
-    """What the proxy says, again and again; one that is restarting may be away for a moment."""
-    begun = seen = time.monotonic()
-    pause = PAUSE_S[0]
-    while True:
-        try:
-            state = proxy_state(path)
-            seen = time.monotonic()
-            yield Members(state, seen - begun)
-        except AbsentError:
-            if time.monotonic() - seen > PATIENCE_S:
-                raise
-        time.sleep(pause)
-        pause = min(pause * 1.5, PAUSE_S[1])
 
 
 def _requests(count: int) -> str:

@@ -13,6 +13,7 @@ from ansible.module_utils.pdctl_kept import write_whole
 from ansible.module_utils.pdctl_observe_generations import JOURNAL, lock_owner
 from ansible.module_utils.pdctl_rows import Row
 
+AT_FIRST, MEANWHILE = "nothing was changed by this step", "it does nothing more here"
 LIMIT = 512 * 1024  # bytes of the file; then its older half goes
 SHOWN, LONGEST = 40, 300  # lines of what was done, and letters of each
 
@@ -42,21 +43,27 @@ def journaled(request: Row, did: list[str]) -> Iterator[None]:
     try:
         yield
     except (Problem, OSError) as error:
-        note(folder, dict(outcome("failed"), why=told(error)[:LONGEST]), did)
+        note(folder, token, dict(outcome("failed"), why=told(error)[:LONGEST]), did)
         raise
-    note(folder, outcome("end"), did)
+    note(folder, token, outcome("end"), did)
 
 
-def refuse_if_lost(folder: str, token: str) -> None:
+def refuse_if_lost(folder: str, token: str, then: str = AT_FIRST) -> None:
     held = lock_owner(folder)
-    if held is None or held["token"] != token:
+    if not _is_ours(held, token):
         who = f"{held['by']} has it (`{held['command']}`)" if held else "nobody has it"
-        raise Problem(f"this apply has lost its lock on this host: {who}; nothing was changed by this step")
+        raise Problem(f"this apply has lost its lock on this host: {who}; {then}")
 
 
-def note(folder: str, entry: Row, did: list[str]) -> None:
+def _is_ours(held: Row | None, token: str) -> bool:
+    return held is not None and held["token"] == token
+
+
+def note(folder: str, token: str, entry: Row, did: list[str]) -> None:
     """After the work a journal that cannot be written is worth a line, not a failure."""
     if not os.path.exists(os.path.join(folder, JOURNAL)):  # it went with the last thing on this host
+        return
+    if not _is_ours(lock_owner(folder), token):  # its last line tells what whoever has it now is at
         return
     try:
         append(folder, entry)

@@ -46,21 +46,29 @@ def test_it_undrains_then_drains_and_says_so_once(shared: Front) -> None:
     assert done(asked(proxy, undrain=["server-1", "server-0"])) == []
 
 
-def test_it_waits_until_what_is_in_flight_has_finished_and_the_lease_is_over(shared: Front) -> None:
+def test_it_waits_until_what_is_in_flight_has_finished_and_the_lease_is_over(
+    shared: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
     proxy = shared.only(1)
     proxy.engines["server-0"].gate.clear()
     proxy.ask()
     until(lambda: proxy.members()["server-0"]["in_flight"] == 1)
     ended: list[float] = []
+    looks: list[str] = []  # what it saw of server-0 while that had its request
+
+    def seen(path: str, patience_s: float = 0.0) -> dict[str, Any]:
+        state: dict[str, Any] = proxy_state(path, patience_s)
+        looks.extend(member["name"] for member in state["members"] if member["drained"])
+        return state
 
     def work() -> None:
         done(asked(proxy, drain=["server-0"], lease_s=0.4))
         ended.append(time.monotonic())
 
+    monkeypatch.setattr(pdctl_drain, "proxy_state", seen)
     waiting = threading.Thread(target=work)
     waiting.start()
-    until(lambda: proxy.drained() == ["server-0"])
-    time.sleep(0.2)  # it must still wait then, so there is nothing to poll for
+    until(lambda: len(looks) > 2)  # it has looked more than once, and waits on
     assert not ended
     opened = time.monotonic()
     proxy.engines["server-0"].gate.set()

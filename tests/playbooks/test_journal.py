@@ -66,6 +66,16 @@ def test_a_worker_whose_lock_was_taken_over_does_nothing(tmp_path: Path) -> None
     assert not (folder / "journal.jsonl").exists()
 
 
+def test_who_loses_the_lock_in_the_middle_says_nothing_after_the_next_one(tmp_path: Path) -> None:
+    """The last line tells what the host was at: that is the next apply's."""
+    folder = locked(tmp_path)
+    with pytest.raises(Problem), journaled(request(tmp_path), []):
+        locked(tmp_path, "t2")
+        append(str(folder), {"event": "begin", "step": "of the next"})
+        raise Problem("the controller has left")
+    assert entries(folder)[-1]["step"] == "of the next"
+
+
 def test_a_request_without_a_lock_leaves_no_trace(tmp_path: Path) -> None:
     folder = locked(tmp_path)
     with journaled(request(tmp_path, token=""), []):
