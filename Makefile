@@ -64,6 +64,7 @@ soak: venv apt-tests   ## Thousands of fuzzed specs, the hosts tests with every 
 
 bench: venv apt  ## Speed, also against Ansible and pyinfra (25 minutes); see benchmarks/README.md
 	$(BIN)/python benchmarks/plan_scale.py
+	$(BIN)/python benchmarks/validate_scale.py
 	$(SUDO) $(abspath $(BIN))/python benchmarks/run.py
 	$(SUDO) $(abspath $(BIN))/python benchmarks/growth.py
 

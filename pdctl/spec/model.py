@@ -56,6 +56,7 @@ class Gpus(Section):
     memory_gib: float | None = Field(
         None,
         gt=0,
+        le=100000,
         description="Memory of one GPU in GiB, where pdctl does not know `model`; vLLM asks the GPU itself.",
     )
 
@@ -63,7 +64,7 @@ class Gpus(Section):
 class Network(Section):
     """What carries KV between this host and others."""
 
-    gbit: float = Field(gt=0, le=100000, description="Speed of all its cards together, Gbit/s.")
+    gbit: float = Field(ge=0.1, le=100000, description="Speed of all its cards together, Gbit/s.")
     kind: Literal["ib", "roce", "ethernet"] = Field(
         "ethernet", description="`ib` and `roce` write into the other host's memory; `ethernet` is TCP."
     )
@@ -151,12 +152,17 @@ class Model(Section):
     """What is served."""
 
     id: ModelId = Field(description="Hugging Face id, or the built-in `pdctl/tiny` random-weight model.")
-    path: AbsolutePath | None = Field(None, description="Folder on the hosts; default: loaded by id.")
+    path: AbsolutePath | None = Field(
+        None,
+        description="Folder on the hosts; default: loaded by id. A config.json there counts if pdctl sees it.",
+    )
     revision: Word | None = Field(None, description="Pinned revision of the weights.")
     served_name: Word | None = Field(None, description="Name in requests; default: `id`.")
     max_model_len: int | None = Field(None, ge=16, description="Longest prompt plus answer, tokens.")
     dtype: Word | None = Field(None, description="Weight dtype; default: the engine's choice.")
-    kv: KvShape | None = Field(None, description="Needed for models that pdctl does not know.")
+    kv: KvShape | None = Field(
+        None, description="Needed for models that pdctl does not know, nor finds here."
+    )
 
 
 class SimulatorTiming(Section):

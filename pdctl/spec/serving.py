@@ -117,7 +117,11 @@ class LmcacheTuning(Section):
     """LMCache settings that both sides share, and the size of the transfer buffers."""
 
     chunk_size: Positive = Field(256, description="Tokens per KV chunk.")
-    buffer_bytes: int | None = Field(None, ge=1, description="Decoder's buffer per rank; default: computed.")
+    buffer_bytes: int | None = Field(
+        None,
+        ge=1,
+        description="Decoder's buffer per rank, which bounds the prompts in flight; default: computed.",
+    )
     prefiller_buffer_bytes: int | None = Field(
         None, ge=1, description="Prefiller's buffer per rank; default: computed."
     )
