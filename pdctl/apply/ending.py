@@ -29,7 +29,7 @@ def raise_for(done: Done, seen: Look, after: Look) -> None:
         done.did,
         hint=BESIDE_HINT.join(
             [
-                *_standing(seen.desired, after.seen.state, done.stopped),
+                *_standing(seen.desired, after, done.stopped),
                 "mend the cause and run `pdctl apply` again: it goes on where this ended"
                 + _ahead(after.plan),
             ]
@@ -41,13 +41,18 @@ def _is_step(plan: Plan, title: str) -> bool:
     return any(step.title == title for step in plan.steps[1:])
 
 
-def _standing(desired: State, now: State, stopped: str) -> list[str]:
+def _standing(desired: State, after: Look, stopped: str) -> list[str]:
     """Who still serves, and who gets no requests. Empty for engines that nobody was asked about."""
-    units = {r.instance: now.get(key) for key, r in sorted(desired.items()) if isinstance(r, Unit)}
+    now, unproven = after.seen.state, {drift.key for drift in after.plan.drift if drift.unproven}
+    wanted = {r.instance: key for key, r in sorted(desired.items()) if isinstance(r, Unit)}
+    units = {name: now.get(key) for name, key in wanted.items()}
     proxy = units.get(Role.PROXY.value)
     if not stopped or not isinstance(proxy, Unit) or proxy.active != "active":
         return []
-    runs = [n for n, u in units.items() if isinstance(u, Unit) and u.active == "active" and n != Role.PROXY]
+    engines = {
+        name: unit for name, unit in units.items() if name != Role.PROXY and wanted[name] not in unproven
+    }
+    runs = [name for name, unit in engines.items() if isinstance(unit, Unit) and unit.active == "active"]
     away = [name for name in units if name in proxy.drained]
     serving = [name for name in runs if name not in away]
     lines = [f"{some([*serving, 'the proxy'])} go on as they are" if serving else "no engine serves now"]

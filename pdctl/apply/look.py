@@ -135,6 +135,7 @@ def _world(desired: State, seen: Observation, kept: Set[Key]) -> World:
         _without(seen.recorded, kept - desired.keys()),
         seen.contents,
         _pending(seen),
+        _unproven(seen),
         _owed(seen),
     )
 
@@ -148,6 +149,7 @@ def _plan(topology: Topology, world: World, seen: Observation) -> Plan:
         contents=world.contents,
         found_before=_found_before(seen),
         pending=world.pending,
+        unproven=world.unproven,
         owed=world.owed,
         unreachable={host: error.message for host, error in seen.failures.items()},
     )
@@ -159,6 +161,11 @@ def _without(state: State, keys: Set[Key]) -> State:
 
 def _pending(seen: Observation) -> frozenset[Key]:
     return frozenset(Key(host, name) for host, meta in seen.records.items() for name in meta.pending)
+
+
+def _unproven(seen: Observation) -> dict[Key, str]:
+    found = [(host, meta.unproven) for host, meta in seen.records.items()]
+    return {Key(host, name): why for host, some in found for name, why in some.items()}
 
 
 def _owed(seen: Observation) -> dict[Key, Owed]:

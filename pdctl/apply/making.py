@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -65,9 +65,11 @@ def close_off(sessions: Sessions, seen: Look, about: About, say: Say) -> None:
         came_out(held, seen, seen)
 
 
-def came_out(held: Held, seen: Look, after: Look) -> None:
-    """Hosts are done where a second look finds nothing left to do; what garbage is, follows from that."""
+def came_out(held: Held, seen: Look, after: Look, failed: Iterable[str] = ()) -> None:
+    """Hosts are done that are not among those that `failed` and where a second look finds nothing left to do,
+    nor a unit that was not seen healthy; what garbage is, follows from that."""
     left = {change.key.host for change in after.plan.changes} | {r.host for r in after.plan.restarts}
+    left |= {drift.key.host for drift in after.plan.drift if drift.unproven} | set(failed)
     held.states = {host: COMPLETE for host in after.seen.facts if host not in left}
     if left or after.seen.failures:
         return

@@ -39,7 +39,7 @@ def carry_out(
         with Progress(console) as progress:
             done = run(seen, supply, follow(progress), held)
         after = _look_again(seen, done, seen.desired, sessions)
-        came_out(held, seen, after)
+        came_out(held, seen, after, [error.where for error in done.errors if error.where])
         did = _settled(seen, done, after)
         if seen.selection:  # what was left out is no failure
             held.otherwise = PARTIAL

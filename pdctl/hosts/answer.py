@@ -51,10 +51,11 @@ class Created(BaseModel):
 
 
 class Pending(BaseModel):
-    """A resource that an interrupted apply was working on."""
+    """A resource that an interrupted apply was working on, or a unit that it did not see healthy."""
 
     id: str
     created: bool = True
+    why: str = ""
 
 
 class Record(BaseModel):

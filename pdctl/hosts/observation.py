@@ -123,8 +123,9 @@ class RecordMeta:
     """When and by whom a host was last applied to.
 
     `created` says of each recorded id whether pdctl made it; `pending` holds what an interrupted apply was
-    working on, likewise; `owed` the restarts that were written down before an apply began, by id; `timings`
-    how many seconds the last start of each unit took until it was healthy, by the unit's name.
+    working on, likewise, and `unproven` why units among them were not seen healthy; `owed` the restarts that
+    were written down before an apply began, by id; `timings` how many seconds the last start of each unit
+    took until it was healthy, by the unit's name.
     """
 
     applied_at: str
@@ -133,6 +134,7 @@ class RecordMeta:
     spec_digest: str
     created: Mapping[str, bool] = field(default_factory=dict)
     pending: Mapping[str, bool] = field(default_factory=dict)
+    unproven: Mapping[str, str] = field(default_factory=dict)
     owed: Mapping[str, OwedRestart] = field(default_factory=dict)
     timings: Mapping[str, float] = field(default_factory=dict)
 

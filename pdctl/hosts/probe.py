@@ -166,6 +166,7 @@ def _meta(answer: Answer) -> RecordMeta:
         record.spec_digest,
         created={row.id: flag.created for row, flag in made},
         pending={entry.id: entry.created for entry in record.pending},
+        unproven={entry.id: entry.why for entry in record.pending if entry.why},
         owed=record.owed,
         timings=record.timings,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 
 from pdctl.plan.model import Drift
@@ -14,19 +14,28 @@ AGAINST_WANTED = ("argv ", "environment: ")
 
 
 def drift(
-    recorded: State, observed: State, pending: Set[Key] = frozenset(), wanted: State | None = None
+    recorded: State,
+    observed: State,
+    pending: Set[Key] = frozenset(),
+    wanted: State | None = None,
+    unproven: Mapping[Key, str] | None = None,
 ) -> Iterator[Drift]:
     """Every recorded resource that is gone, differs, or was restarted by somebody else.
 
     `pending` are those that an interrupted apply was at: it made them what they are, not somebody else.
-    `wanted` is what processes were held against when they were looked at.
+    `unproven` says of units among them why they were not seen healthy. `wanted` is what processes were held
+    against when they were looked at.
     """
     for key in sorted(recorded.keys() | (pending & observed.keys())):
         before, now = recorded.get(key), observed.get(key)
         now = _as_left(before, now, (wanted or {}).get(key))
-        what = (INTERRUPTED,) if key in pending or before is None else _what(before, now)
+        open_ = key in pending
+        why = (unproven or {}).get(key)
+        what = (INTERRUPTED,) if open_ or before is None else _what(before, now)
+        if why and open_:
+            what = (f"{why}; apply asks it again" if key in (wanted or {}) else why,)
         if what:
-            yield Drift(key, before, now, what)
+            yield Drift(key, before, now, what, open_ and isinstance(now, Unit))
 
 
 def restarted_outside(before: Resource | None, now: Resource | None) -> bool:

@@ -59,6 +59,7 @@ def estimate(topology: Topology, plan: Plan, desired: State, timings: Mapping[Ke
     starts = {key: _start(topology, unit, timings.get(key)) for key, unit in units.items()}
     begins = {change.key for change in plan.changes if not _runs(change.observed)}
     begins |= {Key(restart.host, f"unit:{restart.unit}") for restart in plan.restarts}
+    begins |= {drift.key for drift in plan.drift if drift.unproven}
     steps = {}
     for step in plan.steps:
         waits = {key: starts[key] for key in step.keys if key in starts and key in begins}

@@ -25,13 +25,15 @@ def make_plan(
     contents: Mapping[Key, bytes] | None = None,
     found_before: Set[Key] = frozenset(),
     pending: Set[Key] = frozenset(),
+    unproven: Mapping[Key, str] | None = None,
     owed: Mapping[Key, Owed] | None = None,
     unreachable: Mapping[str, str] | None = None,
 ) -> Plan:
     """What has to be done on the hosts that could be looked at.
 
     `contents` are the bytes of files as they are now, for text diffs; `found_before` the keys that existed
-    before pdctl came; `pending` those that an interrupted apply was at, `owed` the restarts that were written
+    before pdctl came; `pending` those that an interrupted apply was at, `unproven` why units among them were
+    not seen healthy, `owed` the restarts that were written
     down and may not have been done; `unreachable` the hosts left out, with the reason.
     """
     away = unreachable or {}
@@ -43,7 +45,7 @@ def make_plan(
     unknown = tuple(unrecorded(wanted, observed, recorded, pending))
     lost = lost_hosts(topology.cluster, wanted, observed, recorded, pending)
     learned = tuple(row for row in unknown if row.key.host in lost)
-    drifted = (*drift(recorded, observed, pending, wanted), *learned)
+    drifted = (*drift(recorded, observed, pending, wanted, unproven), *learned)
     still = due(owed or {}, wanted, observed)
     again = tuple(restarts(topology, wanted, observed, recorded, changes, still))
     # What another cluster or an administrator put there is no drift; an apply that works there records it.

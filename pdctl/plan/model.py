@@ -39,6 +39,7 @@ class Drift:
     recorded: Resource | None
     observed: Resource | None
     what: tuple[str, ...]
+    unproven: bool = False  # a unit that has passed no health gate since an apply touched it
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ def find_reasons(plan: Plan, ground: Ground) -> Reasons:
     older = _left_behind(plan, ground, found)
     found |= older
     told += [r for reasons in older.values() for r in reasons if r not in told]
-    unfinished = {drift.key for drift in plan.drift if drift.what == (INTERRUPTED,)}
+    unfinished = {drift.key for drift in plan.drift if drift.unproven or drift.what == (INTERRUPTED,)}
     by_key = {
         change.key: found.get(change.key) or _other(change, unfinished, ground, before)
         for change in plan.changes

@@ -45,6 +45,7 @@ class World:
     recorded: State
     contents: Mapping[Key, bytes] = field(default_factory=dict)
     pending: Set[Key] = frozenset()
+    unproven: Mapping[Key, str] = field(default_factory=dict)
     owed: Mapping[Key, Owed] = field(default_factory=dict)
 
     @property
@@ -106,6 +107,7 @@ def narrowed(world: World, keys: Set[Key]) -> World:
         recorded,
         {key: data for key, data in world.contents.items() if key in keys},
         frozenset(world.pending & keys),
+        {key: why for key, why in world.unproven.items() if key in keys},
         {key: debt for key, debt in world.owed.items() if key in keys},
     )
 

@@ -40,6 +40,12 @@ class Work:
     def restarted(self) -> dict[Key, Restart]:
         return {Key(r.host, f"unit:{r.unit}"): r for r in self.restarts}
 
+    @cached_property
+    def unproven(self) -> set[Key]:
+        """Units that run as wanted, not seen healthy since an apply touched them: a step asks them."""
+        again = self.restarted
+        return {d.key for d in self.drift if d.unproven and d.key in self.units and d.key not in again}
+
     def runs(self, key: Key) -> bool:
         """Whether a process serves, also that of a unit which has been masked since."""
         now = self.observed.get(key)

@@ -36,6 +36,8 @@ Secrets = dict[str, dict[str, str]]  # values of variables, by path of their fil
 PUT = ("user", "directory", "file", "package", "venv")
 APT = "/etc/apt/"
 ENDED = ("inactive", "failed", "activating/auto-restart")  # of a unit that has just been healthy
+SOON = "ended soon after it had begun to serve"
+NOT_YET = "was not yet healthy when another unit failed"
 CLEAR = {"file": clear_file, "venv": clear_venv}
 
 
@@ -79,6 +81,8 @@ class Work:
         self.seen = self.look(self.asked)
         self.halt = [row for row in halt if not is_stopped(self.have(row))]
         self.units = [self.with_restart(row) for row in units]
+        self.served: set[str] = set()  # names of units that a health gate let through
+        self.why: dict[str, str] = {}  # what kept units from it
 
     def with_digest(self, row: Row) -> Row:
         """The digest of a secret is that of the values handed over now."""
@@ -119,6 +123,18 @@ class Work:
     def headline(self, row: Row) -> str:
         return (unit_headline if row["kind"] == "unit" else headline)(row, self.have(row))
 
+    def unproven(self, after: Rows) -> dict[str, str]:
+        """Units that no gate has let through, now or in an interrupted run before, and why."""
+        known = {key: entry.get("why", "") for key, entry in self.record.pending.items()}
+        keys = [*(key for key in known if row_of(key)["kind"] == "unit"), *map(row_id, self.units)]
+        found = {}
+        for key in keys:
+            name = row_of(key)["name"]
+            ended = name in self.served and after.get(key, {}).get("active") in ENDED
+            if ended or name not in self.served:
+                found[key] = SOON if ended else self.why.get(name) or known.get(key, "")
+        return found
+
     def done(self, *rows: Row) -> None:
         self.did += [self.headline(row) for row in rows]
 
@@ -136,6 +152,9 @@ def perform(work: Work, todo: list[Row]) -> None:
         put_and_wait([row for row in todo if row["kind"] == "unit"], work)
         if work.doomed:
             delete(work.doomed, work.seen, record, work.did)
+    except Unhealthy as error:
+        work.why = {**{row["name"]: NOT_YET for row in work.units}, **error.why}
+        raise
     finally:
         after = settle(work, todo)
     check(todo, after)
@@ -172,6 +191,7 @@ def settle(work: Work, todo: list[Row]) -> Rows:
         {**before, **after},
         work.request.get("meta"),
         work.doomed,
+        work.unproven(after),
     )
     return after
 
@@ -215,7 +235,7 @@ def put_and_wait(todo: list[Row], work: Work) -> None:
         touched = put_units(todo, have, work.our_files())
         work.done(*todo)
     invocations = {name: row["invocation"] for name, row in have.items()}
-    work.record.timings.update(wait_healthy(work.units, invocations, touched))
+    work.record.timings.update(wait_healthy(work.units, invocations, touched, work.served))
 
 
 def check(touched: list[Row], after: Rows) -> None:
@@ -224,7 +244,7 @@ def check(touched: list[Row], after: Rows) -> None:
     ended = {row["name"]: have["active"] for row, have in pairs if have and have.get("active") in ENDED}
     if ended:
         words = [f"{name}: it ended soon after it had begun to serve ({now})" for name, now in ended.items()]
-        raise Unhealthy("; ".join(words), {name: journal(name) for name in ended})
+        raise Unhealthy("; ".join(words), {name: journal(name) for name in ended}, {})
     bad = [headline(row, have) for row, have in pairs if have is None or difference(row, have)]
     if bad:
         raise Problem("still different after the work: " + "; ".join(bad))

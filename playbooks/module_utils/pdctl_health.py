@@ -20,18 +20,24 @@ ANSWER_S = 5.0
 DEFAULT_LIMIT_S = 60
 PAUSE_S = (0.1, 2.0)  # between looks: from the first to the last
 JOURNAL_LINES = 20
+ENDED = "ended before it was healthy"
 
 
 class Unhealthy(Problem):
-    def __init__(self, message: str, journal: dict[str, list[str]]) -> None:
+    """`why` says of units, in the past, what kept them from being healthy: the record keeps it."""
+
+    def __init__(self, message: str, journal: dict[str, list[str]], why: dict[str, str]) -> None:
         super().__init__(message)
         self.journal = journal
+        self.why = why
 
 
-def wait_healthy(rows: list[Row], invocations: dict[str, str], touched: set[str]) -> dict[str, float]:
+def wait_healthy(
+    rows: list[Row], invocations: dict[str, str], touched: set[str], served: set[str]
+) -> dict[str, float]:
     """`invocations`: those before the work, which a touched unit must have left. Ends at a hopeless unit.
 
-    Returns the seconds it took for each that was touched.
+    `served` grows by each unit that is found healthy. Returns the seconds it took for each that was touched.
     """
     ours = frozenset(row["name"] for row in rows)
     waiting = [Wait(row, invocations.get(row["name"], ""), row["name"] in touched, ours) for row in rows]
@@ -45,6 +51,7 @@ def wait_healthy(rows: list[Row], invocations: dict[str, str], touched: set[str]
         elapsed = time.monotonic() - begun
         still = [wait for wait in waiting if not wait.is_over(states[wait.name], answers, elapsed)]
         took.update((wait.name, round(elapsed, 1)) for wait in waiting if wait.touched and wait not in still)
+        served.update(wait.name for wait in waiting if wait not in still)
         waiting = still
         if waiting:
             time.sleep(pause)
@@ -77,7 +84,8 @@ class Wait:
         if self.may_serve(state) and self.serves(state, answers, elapsed):
             return True
         if elapsed > self.limit:
-            raise self.unhealthy(f"not healthy within {self.limit} s: {self.seen}")
+            late = f"did not become healthy in {self.limit} s"
+            raise self.unhealthy(f"not healthy within {self.limit} s: {self.seen}", late)
         return False
 
     def refuse_hopeless(self, state: dict[str, str]) -> None:
@@ -86,12 +94,12 @@ class Wait:
         self.seen = f"systemd says {activity(state)}"
         self.refuse_taken_port(state)
         if state["ActiveState"] in ("failed", "inactive"):
-            raise self.unhealthy(f"it has ended ({state['SubState']}, result {state['Result']})")
+            raise self.unhealthy(f"it has ended ({state['SubState']}, result {state['Result']})", ENDED)
         restarts = int(state["NRestarts"] or 0)
         self.restarts = restarts if self.restarts < 0 else self.restarts
         if restarts - self.restarts > RESTARTS_ALLOWED:
             raise self.unhealthy(
-                f"it ended again and again after its start ({restarts - self.restarts} times)"
+                f"it ended again and again after its start ({restarts - self.restarts} times)", ENDED
             )
 
     def refuse_taken_port(self, state: dict[str, str]) -> None:
@@ -101,7 +109,7 @@ class Wait:
             return
         reason, holder = other_holder(self.url, self.name, 0)
         if holder and holder not in self.ours:
-            raise self.unhealthy(reason)
+            raise self.unhealthy(reason, reason)
 
     def serves(self, state: dict[str, str], answers: dict[str, str], elapsed: float) -> bool:
         if self.url:
@@ -114,8 +122,8 @@ class Wait:
             self.settling = (state["InvocationID"], elapsed)
         return not self.touched or elapsed - self.settling[1] >= SETTLED_S
 
-    def unhealthy(self, reason: str) -> Unhealthy:
-        return Unhealthy(f"{self.name}: {reason}", {self.name: journal(self.name)})
+    def unhealthy(self, reason: str, why: str) -> Unhealthy:
+        return Unhealthy(f"{self.name}: {reason}", {self.name: journal(self.name)}, {self.name: why})
 
 
 def is_queued(state: dict[str, str]) -> bool:

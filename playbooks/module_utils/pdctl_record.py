@@ -6,7 +6,7 @@ import contextlib
 import glob
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from ansible.module_utils.pdctl_difference import Problem
 from ansible.module_utils.pdctl_files import write_file
@@ -24,10 +24,11 @@ class Record:
     """One cluster's record.
 
     `resources` are observed rows with `created`: whether pdctl made the thing. `pending` are things being
-    worked on. `extras` are paths and packages made by the way (parents of a file, dependencies of a package),
-    which no row stands for; they go when the record is empty. `owed` are restarts that the controller may not
-    come to order: of one run of a unit, so that an entry is void once another run is seen. `timings` are the
-    seconds that the last start of each unit took until it was healthy.
+    worked on, and units that no health gate has let through since then, with `why` where that is known.
+    `extras` are paths and packages made by the way (parents of a file, dependencies of a package), which no
+    row stands for; they go when the record is empty. `owed` are restarts that the controller may not come to
+    order: of one run of a unit, so that an entry is void once another run is seen. `timings` are the seconds
+    that the last start of each unit took until it was healthy.
     """
 
     def __init__(self, path: str, cluster: str) -> None:
@@ -95,11 +96,19 @@ class Record:
         }
         self.extras = [extra for extra in self.extras if extra not in gone]
 
-    def settle(self, asked: set[str], observed: Rows, meta: Row | None, doomed: Collection[str] = ()) -> None:
+    def settle(
+        self,
+        asked: set[str],
+        observed: Rows,
+        meta: Row | None,
+        doomed: Collection[str] = (),
+        unproven: Mapping[str, str] | None = None,
+    ) -> None:
         """After the work: what was asked about, and what an interrupted run was at, is as observed.
 
         What pdctl had made, still wants and does not find stays pending: behind an unmounted disk it may only
-        be hidden, and would be nobody's when it shows again.
+        be hidden, and would be nobody's when it shows again. So do units of `unproven` (id -> why) that are
+        there: as their files and processes are, nothing else would tell that they were never seen healthy.
         """
         hidden = {
             key: {"id": key, "created": True, "secret": bool(self.rows[key].get("secret"))}
@@ -114,11 +123,21 @@ class Record:
                 self.timings.pop(key.split(":", 1)[1], None)
             if self.owed.get(key, {}).get("invocation") != observed.get(key, {}).get("invocation"):
                 self.owed.pop(key, None)
-        self.pending = {key: entry for key, entry in self.pending.items() if key not in asked} | hidden
+        open_gates = {
+            key: self.unproven_entry(key, why)
+            for key, why in (unproven or {}).items()
+            if key in observed and key not in doomed
+        }
+        rest = {key: entry for key, entry in self.pending.items() if key not in asked}
+        self.pending = {**rest, **hidden, **open_gates}
         self.extras = [extra for extra in self.extras if not self.is_recorded(extra)]
         self.meta = {name: (meta or {}).get(name, self.meta[name]) for name in META}
         if not self.is_unchanged():
             self.write()
+
+    def unproven_entry(self, key: str, why: str) -> Row:
+        entry = {"id": key, "created": self.made(key, True), "secret": False}
+        return dict(entry, why=why) if why else entry
 
     def is_recorded(self, extra: str) -> bool:
         return extra in self.rows or any(f"{kind}:{extra}" in self.rows for kind in ("directory", "file"))

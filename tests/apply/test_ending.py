@@ -59,3 +59,12 @@ def test_files_that_could_not_be_put_are_no_step_that_anything_stopped_in() -> N
 def test_without_a_proxy_nobody_is_said_to_serve() -> None:
     told = error(Done({}, (ERROR,), STEP), replace(STOPPED, proxy="stopped", drained=()))
     assert told.hint is not None and told.hint.startswith("mend the cause and run `pdctl apply` again")
+
+
+def test_an_engine_that_was_not_seen_healthy_does_not_go_on_as_it_is() -> None:
+    """Also where it runs and is not drained, as the only one of its role."""
+    after = replace(CANARY, engines=CANARY.engines | {"decoder-0": "slow"})
+    told = error(Done({}, (ERROR,), STEP), after)
+    assert told.hint is not None
+    standing, *_ = told.hint.splitlines()
+    assert standing == "decoder-1, prefiller-0 and the proxy go on as they are"

@@ -24,6 +24,7 @@ class Engine:
     life: int = 1
     restarts: int = 0
     wanted: bool = True
+    asked: bool = True  # False: it runs, but no health gate has let it through; a step that asks does
 
 
 @dataclass
@@ -67,6 +68,9 @@ class Cluster:
             assert self.mixed or one.new == two.new, f"{doing}: {p} and {d} are of different versions"
 
     def run(self, plan: Plan) -> None:
+        for name in {r.instance for r in plan.restarts} & self.engines.keys():
+            # Nothing asks it before it restarts: it is taken for one that serves, and the host looks again.
+            self.engines[name].up |= not self.engines[name].asked
         served = bool(self.pairs()) and self.proxy_up
         for step in plan.steps:
             self.look(f"before {step.title}")
@@ -109,6 +113,9 @@ class Cluster:
         busy = [n for n in names if n in restarted and self.engines[n].up]
         self._away(step, busy)
         for name in names:
+            if not self.engines[name].asked and name not in restarted:
+                self.engines[name].asked = self.engines[name].up = True
+                self.look(step.title)
             if not self.engines[name].up:
                 self._start(name)
                 self.look(step.title)

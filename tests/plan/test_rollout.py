@@ -22,7 +22,7 @@ from tests.plan.executor import Cluster, Engine
 from tests.topology import specs
 
 EXAMPLES = 8000 if "PDCTL_SOAK" in os.environ else 120
-STATES = ("fine", "fine", "restarts", "restarts", "moves", "stopped", "crashed", "new")
+STATES = ("fine", "fine", "restarts", "restarts", "moves", "stopped", "crashed", "new", "slow")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,21 @@ def planned(world: World) -> tuple[Plan, Cluster, Topology]:
     recorded = {k: r for k, r in observed.items() if not (isinstance(r, Unit) and r.active == "never")}
     observed = {k: r for k, r in observed.items() if not (isinstance(r, Unit) and r.active == "never")}
     owed = dict(debts(world, observed))
-    plan = make_plan(topology, desired, observed, recorded, contents=contents, owed=owed)
+    slow = {
+        key: "did not become healthy in 5 s"
+        for key, row in observed.items()
+        if isinstance(row, Unit) and world.engines.get(row.instance) == "slow"
+    }
+    plan = make_plan(
+        topology,
+        desired,
+        observed,
+        recorded,
+        contents=contents,
+        pending=slow.keys(),
+        unproven=slow,
+        owed=owed,
+    )
     return plan, cluster_of(world), topology
 
 
@@ -95,7 +109,7 @@ def seen(world: World, topology: Topology, desired: State) -> tuple[dict[Key, An
 
 def debts(world: World, observed: State) -> Iterator[tuple[Key, Owed]]:
     """A rollout that left a restarted decoder drained or apart has written down what its prefillers owe."""
-    left = {*world.drained, *world.sides} & set(world.of("decoder", "fine"))
+    left = {*world.drained, *world.sides} & set(world.of("decoder", "fine", "slow"))
     for name in old_prefillers(world) if world.stale and left else ():
         key = next(k for k in observed if k.id == f"unit:pdctl-chat-{name}.service")
         yield key, Owed(key, "i1", ("its peer restarts",))
@@ -103,7 +117,7 @@ def debts(world: World, observed: State) -> Iterator[tuple[Key, Owed]]:
 
 def old_prefillers(world: World) -> list[str]:
     """Those that run, but for those that were restarted and put on the new side already."""
-    return [n for n in world.of("prefiller", "fine", "restarts", "moves") if n not in world.sides]
+    return [n for n in world.of("prefiller", "fine", "slow", "restarts", "moves") if n not in world.sides]
 
 
 def unit(want: Unit, state: str) -> Unit:
@@ -130,16 +144,21 @@ def former_list(world: World, content: bytes) -> bytes:
 def cluster_of(world: World) -> Cluster:
     engines = {}
     for name, state in world.engines.items():
-        down = state in ("stopped", "crashed", "new")
+        down = state in ("stopped", "crashed", "new", "slow")
         place = "there" if state == "moves" else "here"
         engines[name] = Engine(
-            name.split("-")[0], up=not down, new=state == "fine", address=place, known_at=place
+            name.split("-")[0],
+            up=not down,
+            new=state in ("fine", "slow"),
+            address=place,
+            known_at=place,
+            asked=state != "slow",
         )
         if state == "new":
             engines[name].known_at = ""
     for name in world.gone:
         engines[name] = Engine(name.split("-")[0], wanted=False)
-    running = [n for n in world.engines if engines[n].up]
+    running = [n for n in world.engines if engines[n].up or not engines[n].asked]
     older = {n for n in running if world.engines[n] in ("restarts", "moves")}
     both = {name.split("-")[0] for name in older} == {"prefiller", "decoder"}
     made = Cluster(
@@ -161,7 +180,7 @@ def remember(world: World, made: Cluster) -> None:
         for d, engine in made.engines.items():
             if engine.role == "decoder" and engine.known_at:
                 # Whatever was left drained or apart has been restarted since, as far as anybody knows.
-                again = d in (*world.drained, *world.sides) and world.engines.get(d) == "fine"
+                again = d in (*world.drained, *world.sides) and world.engines.get(d) in ("fine", "slow")
                 made.met[p, d] = engine.life - int(again)
 
 
@@ -226,6 +245,23 @@ TWO_OF_EACH = {"prefiller-0": "fine", "prefiller-1": "fine", "decoder-0": "crash
 @given(worlds())
 def test_any_plan_ends_as_wanted_with_each_restart_once_and_no_wrong_pair_at_any_moment(world: World) -> None:
     run(world)
+
+
+def test_an_engine_that_was_not_seen_healthy_is_asked_again_before_it_is_undrained_and_others_follow() -> (
+    None
+):
+    world = World(
+        {"prefiller-0": "fine", "decoder-0": "slow", "decoder-1": "restarts"}, drained=("decoder-0",)
+    )
+    plan, _ = run(world)
+    assert [step.title for step in plan.steps] == [
+        "Start decoders and wait until they are healthy",
+        "Undrain decoder-0, drain decoder-1",
+        "Restart decoder-1 and wait until it is healthy",
+        "Undrain decoder-1",
+        "Have the proxy give requests to all instances again",
+    ]
+    assert not plan.empty and [restart.instance for restart in plan.restarts] == ["decoder-1"]
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
