@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from .answers import RefusedError, unavailable
 from .config import Config, Decoder, Server
-from .member import Member
+from .member import Member, Needs
 from .metrics import Metrics, Sample
 from .peers import Peers
 
@@ -20,7 +20,8 @@ class Fleet:
         self._config = config
         self._metrics = metrics
         self._turns: dict[tuple[str, bool], int] = {}
-        self.members = [Member(role, item) for role, item in instances(config)]
+        self._needs: dict[str, Needs] = {}  # by name: an instance that moves or comes back is the same one
+        self.members = [self._kept(None, role, item) for role, item in instances(config)]
         self.leaving: list[Member] = []  # out of the configuration, with requests to finish
         self.peers = Peers()
         # Names that are only paired with each other, so that no request crosses between instances from
@@ -181,7 +182,9 @@ class Fleet:
         """Another list of instances: who stays keeps all that is known, who left finishes what it has."""
         before = {(member.role, member.name): member for member in self.members}
         self._config = config
-        self.members = [kept(before.get((role, item.name)), role, item) for role, item in instances(config)]
+        self.members = [
+            self._kept(before.get((role, item.name)), role, item) for role, item in instances(config)
+        ]
         gone = [member for member in before.values() if member not in self.members]
         new = [member for member in self.members if member not in before.values()]
         for member in gone:
@@ -190,6 +193,14 @@ class Fleet:
         self.peers.forget({member.name for member in (*gone, *new)})
         log.info("instances added: %s; removed: %s", listed(new), listed(gone))
         self.changed()
+
+    def _kept(self, had: Member | None, role: str, item: Server | Decoder) -> Member:
+        """The same member if it is still at the same place; who moved is another one, drained as it was."""
+        if had and place(had.instance) == place(item):
+            had.instance = item
+            return had
+        needs = self._needs.setdefault(item.name, Needs())
+        return Member(role, item, drained=bool(had and had.drained), needs=needs)
 
     def gauges(self) -> Iterator[Sample]:
         for member in self.members:
@@ -206,16 +217,6 @@ def instances(config: Config) -> Iterator[tuple[str, Server | Decoder]]:
     yield from (("prefiller", item) for item in config.prefillers)
     yield from (("decoder", item) for item in config.decoders)
     yield from (("server", item) for item in config.servers)
-
-
-def kept(had: Member | None, role: str, item: Server | Decoder) -> Member:
-    """The same member if it is still at the same place; who moved is another one, as drained as it was."""
-    if had is None:
-        return Member(role, item)
-    if place(had.instance) != place(item):
-        return Member(role, item, drained=had.drained)
-    had.instance = item
-    return had
 
 
 def place(item: Server | Decoder) -> tuple[object, ...]:

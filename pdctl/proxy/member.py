@@ -26,6 +26,18 @@ class Use:
             self.member.count(self._leg, -1)
 
 
+@dataclass
+class Needs:
+    """All that an instance is needed for, under its name: requests at its former addresses count too."""
+
+    count: int = 0
+    ended: float = field(default_factory=time.monotonic)  # the last of them; at first when it was added
+
+    def add(self, step: int) -> None:
+        self.count += step
+        self.ended = time.monotonic()
+
+
 @dataclass(eq=False)
 class Member:
     role: str
@@ -41,7 +53,7 @@ class Member:
     held: int = 0  # requests whose KV lies on it or is being sent by it, without a leg at it
     slots_used: int = 0
     orders: int = 0  # drains and undrains so far: a slow undrain must not undo a later drain
-    idle_since: float = field(default_factory=time.monotonic)
+    needs: Needs = field(default_factory=Needs)  # shared by all members of this name
     started: float | None = None  # its process_start_time_seconds
     version: str | None = None
     simulated: bool = False
@@ -83,7 +95,8 @@ class Member:
 
     @property
     def idle_s(self) -> float | None:
-        return time.monotonic() - self.idle_since if self.idle else None
+        """How long nobody has needed the instance, at whichever address; None while somebody does."""
+        return None if self.needs.count else time.monotonic() - self.needs.ended
 
     def use(self) -> Use:
         return Use(self, leg=True)
@@ -104,5 +117,4 @@ class Member:
             self.in_flight += step
         else:
             self.held += step
-        if self.idle:
-            self.idle_since = time.monotonic()
+        self.needs.add(step)

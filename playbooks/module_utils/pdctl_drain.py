@@ -156,9 +156,13 @@ class Drain:
             late = members.elapsed_s > self.timeout_s
             mine = [members[name] for name in names if name in members]
             forgotten = [member["name"] for member in mine if not member["drained"]]
-            # Who has moved has its last requests at the former address.
+            # Who has moved has its last requests at the former address; its idle_s counts from their end.
             mine += [member for member in members.leaving if member["name"] in names]
-            busy = [member for member in mine if member["in_flight"] + member["held"]]
+            busy: dict[str, int] = {}
+            for member in mine:
+                if member["idle_s"] is None:
+                    needs = member["in_flight"] + member["held"]
+                    busy[member["name"]] = busy.get(member["name"], 0) + needs
             if late and (busy or forgotten):
                 self.give_up(names, busy, forgotten)
             if forgotten:
@@ -172,12 +176,12 @@ class Drain:
             self.tell("/sides", {"new": self.known("sides")})
         self.tell("/drain", {"instances": names})
 
-    def give_up(self, names: list[str], busy: list[Row], forgotten: list[str]) -> None:
+    def give_up(self, names: list[str], busy: dict[str, int], forgotten: list[str]) -> None:
         """Those that this call drained serve again: better an old configuration than nobody."""
         mine = [name for name in names if name not in self.drained]
         if mine:
             self.tell("/undrain", {"instances": mine})
-        words = [f"{m['name']} still has {_requests(m['in_flight'] + m['held'])}" for m in busy]
+        words = [f"{name} still has {_requests(max(count, 1))}" for name, count in busy.items()]
         words += [f"{name} does not stay drained" for name in forgotten]
         raise Problem(
             f"{', '.join(words)} after {self.timeout_s:g} s: all serve again, and nothing more was "

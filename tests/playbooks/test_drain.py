@@ -76,6 +76,32 @@ def test_it_waits_until_what_is_in_flight_has_finished_and_the_lease_is_over(
     assert ended[0] - opened >= 0.4
 
 
+def test_the_lease_of_an_instance_that_moved_counts_from_its_last_request_at_the_former_address(
+    shared: Front,
+) -> None:
+    proxy = shared.only(1)
+    proxy.engines["server-0"].gate.clear()
+    proxy.ask()
+    until(lambda: proxy.members()["server-0"]["in_flight"] == 1)
+    proxy.write([], servers=[{"name": "server-0", "url": proxy.engines["server-1"].url}])
+    ended: list[float] = []
+
+    def work() -> None:
+        done(asked(proxy, drain=["server-0"], reload=True, lease_s=0.4))
+        ended.append(time.monotonic())
+
+    waiting = threading.Thread(target=work)
+    waiting.start()
+    # The new member has been idle for longer than the lease while the former one still works.
+    begun = time.monotonic()
+    until(lambda: proxy.drained() == ["server-0"] and time.monotonic() - begun > 0.5)
+    assert [member["name"] for member in proxy_state(proxy.control)["leaving"]] == ["server-0"]
+    opened = time.monotonic()
+    proxy.engines["server-0"].gate.set()
+    waiting.join()
+    assert ended[0] - opened >= 0.4
+
+
 def test_what_does_not_finish_in_time_serves_again_and_is_named(shared: Front) -> None:
     proxy = shared.only(3)
     ask_proxy(proxy.control, "POST", "/drain", {"instances": ["server-2"]})

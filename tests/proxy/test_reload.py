@@ -113,6 +113,40 @@ async def test_an_instance_that_moved_is_another_one_and_as_drained_as_before() 
         await moved.stop()
 
 
+async def test_the_idle_time_of_an_instance_that_moved_counts_from_its_last_request_anywhere() -> None:
+    """Its KV may be wanted for one lease more, wherever the request had found it."""
+    async with cluster(1, 1, connector="nixl") as c:
+        c.decoders[0].gap_s = 0.05
+        running = asyncio.create_task(c.complete([1], max_tokens=6, stream=True))
+        await until(lambda: c.decoders[0].generations())
+        moved = FakeDecoder("decoder-0", c.decoders[0].init_ports)
+        await moved.start()
+        before = asyncio.get_running_loop().time()
+        await c.reload(decoders=[{**c.config["decoders"][0], "url": moved.url}])
+        assert (await c.member("decoder-0"))["in_flight"] == 0
+        assert (await c.member("decoder-0"))["idle_s"] is None
+        assert (await running).status == 200
+        ended = asyncio.get_running_loop().time()
+        idle_s = (await c.member("decoder-0"))["idle_s"]
+        assert idle_s <= asyncio.get_running_loop().time() - ended + 0.05 < ended - before
+        assert (await c.control("/state"))["leaving"] == []
+        await moved.stop()
+
+
+async def test_who_leaves_and_comes_back_is_idle_since_its_last_request_before() -> None:
+    async with cluster(1, 2, connector="nixl") as c:
+        both = c.config["decoders"]
+        c.decoders[1].gap_s = 0.05
+        await c.control("/drain", {"instances": ["decoder-0"]})
+        running = asyncio.create_task(c.complete([1], max_tokens=6, stream=True))
+        await until(lambda: c.decoders[1].generations())
+        await c.reload(decoders=both[:1])
+        await c.reload(decoders=both)
+        assert (await c.member("decoder-1"))["idle_s"] is None
+        assert (await running).status == 200
+        assert (await c.member("decoder-1"))["idle_s"] >= 0
+
+
 async def test_another_buffer_size_counts_for_the_next_request_and_forgets_no_slot() -> None:
     async with cluster(1, 1, slots=1, leaks_kv=True) as c:
         c.decoders[0].behave = hang
