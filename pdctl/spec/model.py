@@ -154,7 +154,7 @@ class Model(Section):
     id: ModelId = Field(description="Hugging Face id, or the built-in `pdctl/tiny` random-weight model.")
     path: AbsolutePath | None = Field(
         None,
-        description="Folder on the hosts; default: loaded by id. A config.json there counts if pdctl sees it.",
+        description="Folder on the hosts; default: loaded by id. Its config.json counts if it is here too.",
     )
     revision: Word | None = Field(None, description="Pinned revision of the weights.")
     served_name: Word | None = Field(None, description="Name in requests; default: `id`.")

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pdctl.knowledge.models import KnownModel
+from pdctl.knowledge.models import TINY, KnownModel
 from pdctl.spec.config_json import MAX_BYTES, ConfigError, read_config
 from pdctl.spec.model import Model
 
@@ -35,6 +35,8 @@ class ModelFiles:
 
 def model_files(model: Model, environ: Mapping[str, str] = os.environ) -> ModelFiles | None:
     """The first copy of the model here; None when there is none, or none that may be read."""
+    if model.id == TINY:  # ours, made on the hosts, and the table says it all
+        return None
     for folder in _folders(model, environ):
         config = folder / CONFIG
         raw = _contents(config, MAX_BYTES + 1)

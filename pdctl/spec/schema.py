@@ -33,10 +33,11 @@ writes a starter file, `pdctl validate` checks a file without touching a host, a
 serving.prefillers` prints a part of this page with an example. Everything that is found carries the id of
 [its rule](rules.md); with `--strict` warnings count, `--format json`, `sarif` and `github` are for machines.
 
-What KV and weights take follows from the model: from `model.kv`, else from the config.json of this machine's own copy
-(under `model.path`, or in the Hugging Face cache: `HF_HUB_CACHE`, `HF_HOME`, at `model.revision`), else from pdctl's
-table of models. `validate` prints the figures for one GPU of each role and where they are from. Nothing is
-downloaded. A model that only one machine's files tell is an error on the others, so write its `model.kv` down.
+What KV and weights take follows from the model: from `model.kv`, else from the config.json of this machine's
+own copy (under `model.path`, or in the Hugging Face cache: `HF_HUB_CACHE`, `HF_HOME`, at `model.revision`),
+else from pdctl's table of models. `validate` prints the figures for one GPU of each role and where they are
+from. Nothing is downloaded. A model that only one machine's files tell is an error on the others, so write
+its `model.kv` down.
 """
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from pdctl.knowledge.attention import recurrent_verdict
-from pdctl.knowledge.models import TINY, KnownModel
+from pdctl.knowledge.models import MODELS, TINY, KnownModel
 from pdctl.spec.finding import Finding
 from pdctl.spec.model import Cluster
+from pdctl.spec.rules.effect import each_prompt_fits_one_step, the_load_fits_the_model
 from pdctl.spec.rules.rule import pools
 from pdctl.spec.rules.settings import effective
 from pdctl.topology.known import Known
@@ -18,6 +19,7 @@ ALLOW_LONG = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 
 
 def suits(cluster: Cluster, found: Known, pins: Mapping[str, str]) -> Iterator[Finding]:
+    yield from _lengths(cluster, found)
     if found.facts is None or cluster.engine.kind != "vllm":
         return
     yield from _heads(cluster, found.facts)
@@ -36,6 +38,16 @@ def fits_heads(facts: KnownModel, tensor_parallel: int) -> bool:
         return False
     some, more = sorted((facts.kv_heads, tensor_parallel))
     return facts.mla or more % some == 0
+
+
+def _lengths(cluster: Cluster, found: Known) -> Iterator[Finding]:
+    """What else the spec asks of max_model_len, where only the model's own file tells it."""
+    if cluster.model.max_model_len is not None or cluster.model.id in MODELS or found.max_model_len is None:
+        return
+    model = cluster.model.model_copy(update={"max_model_len": found.max_model_len})
+    told = cluster.model_copy(update={"model": model})
+    yield from each_prompt_fits_one_step(told)
+    yield from the_load_fits_the_model(told)
 
 
 def _heads(cluster: Cluster, facts: KnownModel) -> Iterator[Finding]:

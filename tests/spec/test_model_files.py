@@ -123,6 +123,12 @@ def test_a_model_that_only_its_own_file_tells_is_sized_and_the_source_named(tmp_
     assert found.topology.max_model_len == 40960
 
 
+def test_its_length_counts_for_the_rest_of_the_spec(tmp_path: Path) -> None:
+    put(tmp_path)
+    found = judged("acme/x", tmp_path, bench="bench: {input_len: 40000, output_len: 1000}\n")
+    assert [each.rule for each in found.warnings] == ["BENCH001"] and "40960" in found.warnings[0].message
+
+
 def test_the_spec_wins_over_the_file_and_the_difference_is_told(tmp_path: Path) -> None:
     put(tmp_path)
     found = judged("acme/x", tmp_path, ", kv: {layers: 30, kv_heads: 8, head_dim: 128}")
@@ -134,10 +140,11 @@ def test_the_spec_wins_over_the_file_and_the_difference_is_told(tmp_path: Path) 
     )
 
 
-def judged(model: str, folder: Path, more: str = "") -> Judgement:
+def judged(model: str, folder: Path, more: str = "", bench: str = "") -> Judgement:
     spec = (
         "cluster: chat\nhosts: [{name: gpu01, address: 10.0.0.11, gpus: 8}]\n"
-        f"model: {{id: {model}, path: {folder}{more}}}\nserving: {{prefillers: {{}}, decoders: {{}}}}\n"
+        f"model: {{id: {model}, path: {folder}{more}}}\n{bench}"
+        "serving: {prefillers: {}, decoders: {}}\n"
     )
     seen = inspect(spec, "c.yaml")
     assert seen.cluster is not None
