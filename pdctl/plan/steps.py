@@ -135,7 +135,8 @@ def _members(
 ) -> list[Member]:
     """The engines of the spec that run, or will before the first batch, by number: the first are canaries."""
     starting = {c.key for c in work.kept if isinstance(c.desired, Unit) and not work.runs(c.key)}
-    starting |= {*halting, *work.unproven}
+    # One that waits for its gate while it is drained serves no earlier than one that does not run yet.
+    starting |= {*halting, *(key for key in work.unproven if work.instance(key) in door.drained)}
     return [
         Member(
             unit.instance,
@@ -226,7 +227,7 @@ def _drainable(work: Work, course: Course, keys: Sequence[Key], started: Set[str
     staying = started | {
         unit.role
         for key, unit in work.units.items()
-        if work.runs(key) and key not in keys and key not in work.unproven and unit.instance not in unsure
+        if work.runs(key) and key not in keys and unit.instance not in unsure
     }
     found = [work.instance(key) for key in keys if work.runs(key) and key != door.key]
     return sorted(name for name in found if name.split("-")[0] in staying)

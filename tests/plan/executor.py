@@ -24,7 +24,7 @@ class Engine:
     life: int = 1
     restarts: int = 0
     wanted: bool = True
-    asked: bool = True  # False: it runs, but no health gate has let it through; a step that asks does
+    asked: bool = True  # False: it is drained until a health gate lets it through
 
 
 @dataclass

@@ -144,7 +144,8 @@ def former_list(world: World, content: bytes) -> bytes:
 def cluster_of(world: World) -> Cluster:
     engines = {}
     for name, state in world.engines.items():
-        down = state in ("stopped", "crashed", "new", "slow")
+        asked = state != "slow" or name not in world.drained
+        down = state in ("stopped", "crashed", "new") or not asked
         place = "there" if state == "moves" else "here"
         engines[name] = Engine(
             name.split("-")[0],
@@ -152,7 +153,7 @@ def cluster_of(world: World) -> Cluster:
             new=state in ("fine", "slow"),
             address=place,
             known_at=place,
-            asked=state != "slow",
+            asked=asked,
         )
         if state == "new":
             engines[name].known_at = ""
