@@ -29,6 +29,14 @@ class AbsentError(ControlError):
     """No proxy listens there."""
 
 
+class SilentError(ControlError):
+    """It listens and does not answer: busy for the moment, or hanging."""
+
+
+class ForeignError(ControlError):
+    """It speaks another format: of another pdctl, or no proxy at all."""
+
+
 def proxy_state(path: str, patience_s: float = 0.0) -> Row:
     """Its state; a proxy that has just been started may take a moment to listen."""
     deadline = time.monotonic() + patience_s
@@ -47,7 +55,7 @@ def ask_proxy(path: str, method: str, page: str, body: Row | None = None) -> Row
     if status != 200:
         raise ControlError(str(answer.get("error") or f"answered with status {status}"), status, answer)
     if answer.get("format") != FORMAT:
-        raise ControlError(f"speaks {answer.get('format')!r}, not {FORMAT}")
+        raise ForeignError(f"speaks {answer.get('format')!r}, not {FORMAT}")
     return answer
 
 
@@ -63,8 +71,8 @@ def _exchange(path: str, method: str, page: str, body: bytes) -> tuple[int, Row]
             answer = _all(sock)
         except GONE as error:
             raise AbsentError(f"no proxy listens on {path}: {error.strerror}") from None
-        except socket.timeout:
-            raise ControlError(f"the proxy was silent for {ANSWER_S:g} s on {path}") from None
+        except (socket.timeout, BlockingIOError):  # the latter: connect(2) where too many wait already
+            raise SilentError(f"the proxy was silent for {ANSWER_S:g} s on {path}") from None
     return _parsed(answer, path)
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 
-from ansible.module_utils.pdctl_control import START_S, ControlError, proxy_state
+from ansible.module_utils.pdctl_control import (
+    START_S,
+    AbsentError,
+    ControlError,
+    ForeignError,
+    SilentError,
+    proxy_state,
+)
 from ansible.module_utils.pdctl_rows import Row
 from ansible.module_utils.pdctl_sockets import ports_of
 
@@ -68,7 +75,7 @@ def observe_unit(row: Row, state: State, ours: set[str], manager: dict[str, str]
         "active": activity(state),
         "revision": environment.get(REVISION, ""),
         "deviations": deviations,
-        **(observe_control(row.get("control") or "") if REVISION in environment else NOTHING_LOADED),
+        **(taken_up(row) if REVISION in environment else NOTHING_LOADED),
         "invocation": state["InvocationID"],
         "control": row.get("control") or "",
         "ports": ports_of(_members(state["ControlGroup"])) if other else [],
@@ -76,13 +83,25 @@ def observe_unit(row: Row, state: State, ours: set[str], manager: dict[str, str]
     }
 
 
+def taken_up(row: Row) -> Row:
+    """A proxy that is there and says nothing cannot be observed; to restart it would be an outage."""
+    try:
+        return observe_control(row.get("control") or "")
+    except ControlError as error:
+        name = row["name"]
+        raise OSError(0, f"{name}: {error}; if it stays so, `systemctl restart {name}` there") from None
+
+
 def observe_control(path: str) -> Row:
-    """What a running proxy says of itself; nothing when it does not answer."""
+    """What a running proxy says of itself; nothing when only a restart brings one that can be asked."""
     if not path:
         return NOTHING_LOADED
     try:
-        said = proxy_state(path, START_S)
-    except ControlError:
+        try:
+            said = proxy_state(path, START_S)
+        except SilentError:
+            said = proxy_state(path, START_S)  # it may have been busy
+    except (AbsentError, ForeignError):
         return NOTHING_LOADED
     drained = [member["name"] for member in said["members"] if member["drained"]]
     return {"loaded": said["config"], "drained": sorted(drained), "sides": sorted(said["sides"])}

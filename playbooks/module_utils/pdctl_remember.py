@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from ansible.module_utils.pdctl_control import ControlError
+from ansible.module_utils.pdctl_difference import Problem
 from ansible.module_utils.pdctl_host_lock import host_lock
 from ansible.module_utils.pdctl_journal import MEANWHILE, refuse_if_lost
 from ansible.module_utils.pdctl_observe_units import observe_control
@@ -14,7 +16,10 @@ from ansible.module_utils.pdctl_rows import Row
 def remember(request: Row) -> None:
     """Only the record is written, and only if it knows the proxy as one that can be asked; not by a worker
     whose cluster is another's to change by now."""
-    said = observe_control(request["control"])
+    try:
+        said = observe_control(request["control"])
+    except ControlError as error:
+        raise Problem(f"who is drained was not recorded: {error}") from None
     if not said["loaded"] or "record" not in request:
         return
     with host_lock():
