@@ -12,6 +12,7 @@ from pdctl.errors import ErrorGroup, SpecError
 from pdctl.spec import rules
 from pdctl.spec.changes import Field, with_fields
 from pdctl.spec.model import Cluster
+from pdctl.spec.model_files import ModelFiles
 from pdctl.spec.rules.table import TABLE
 from pdctl.state import Key, State, difference
 from pdctl.topology import resolve
@@ -38,6 +39,7 @@ class Between:
     after: Cluster
     desired: State  # of `after`
     secret_digest: str
+    files: ModelFiles | None = None  # what the controller has of the model of `after`
     _rendered: dict[frozenset[tuple[object, ...]], State | None] = field(default_factory=dict)
     _differing: frozenset[Key] | None = None
 
@@ -72,7 +74,8 @@ class Between:
             cluster = with_fields(self.before, self.after, fields)
             if any(TABLE[found.rule].severity == "error" for found in rules.findings(cluster)):
                 return None
-            return desire(resolve(cluster), self.secret_digest)
+            files = self.files if cluster.model.id == self.after.model.id else None
+            return desire(resolve(cluster, files), self.secret_digest)
         except (ValidationError, ErrorGroup, SpecError):
             return None
 

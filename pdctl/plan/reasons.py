@@ -130,7 +130,8 @@ def _attributed(
     if len(seen) == 1 and len(ground.reading.cluster.hosts) > MOST_HOSTS:
         only = (_reason(seen[0], ground.reading),)
         return {change.key: only for change in plan.changes if not change.drift}
-    between = Between(before, ground.reading.cluster, ground.desired, ground.secret_digest)
+    now, files = ground.reading.cluster, ground.topology.files
+    between = Between(before, now, ground.desired, ground.secret_digest, files)
     groups = groups_of(between, seen)
     found: dict[Key, list[Group]] = {}
     for key in between.differing():

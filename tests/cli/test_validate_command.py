@@ -131,3 +131,49 @@ def test_an_unknown_name_leads_to_the_nearest_ones(tmp_path: Path, name: str, hi
     done = pdctl(tmp_path, "explain", name)
     assert (done.returncode, done.stdout) == (1, "")
     assert f"there is no field or rule `{name}`" in done.stderr and hint in done.stderr
+
+
+H100 = SOUND.replace("gpus: 8", "gpus: {count: 8, model: H100-SXM-80GB}").replace(
+    "refillers: {}", "refillers: TP"
+)
+SIZED = H100.replace("decoders: {}", "decoders: TP").replace("TP", "{tensor_parallel: 2}")
+
+
+def test_what_a_gpu_of_each_role_holds_is_told(tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text(SIZED)
+    done = pdctl(tmp_path, "validate")
+    assert done.returncode == 0, done.stderr
+    assert "36 layers with KV, 8 KV heads of 64 values in 2 bytes (pdctl's table of models)" in done.stdout
+    assert (
+        "decoders, each GPU: weights 30.4 GiB, KV 36864 bytes a token, buffer 4.5 GiB, room for"
+        in done.stdout
+    )
+    assert "131328 prompt tokens in flight per decoder" in done.stdout
+    sizes = json.loads(pdctl(tmp_path, "validate", "--json").stdout)["sizes"]
+    [prefiller, decoder] = sizes["roles"]
+    assert (prefiller["role"], prefiller["in_flight_tokens"]) == ("prefillers", None)
+    assert (decoder["chunk_bytes"], decoder["in_flight_tokens"]) == (9437184, 131328)
+    assert decoder["buffer_bytes"] == 513 * 9437184 and decoder["kv_copies"] == 1
+
+
+def test_a_model_is_read_from_the_hugging_face_cache_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cluster.yaml").write_text(SIZED.replace("openai/gpt-oss-120b", "acme/x"))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    done = pdctl(tmp_path, "validate")
+    assert done.returncode == 1 and "[MODEL002]" in done.stderr
+    commit = "c" * 40
+    config = tmp_path / "hub" / "models--acme--x" / "snapshots" / commit / "config.json"
+    config.parent.mkdir(parents=True)
+    (tmp_path / "hub" / "models--acme--x" / "refs").mkdir()
+    (tmp_path / "hub" / "models--acme--x" / "refs" / "main").write_text(commit)
+    shape = {"num_hidden_layers": 4, "num_attention_heads": 8, "hidden_size": 512}
+    config.write_text(json.dumps(shape | {"max_position_embeddings": 4096}))
+    done = pdctl(tmp_path, "validate")
+    assert done.returncode == 0, done.stderr
+    assert f"model: 4 layers with KV, 8 KV heads of 64 values in 2 bytes ({config})" in done.stdout
+    config.write_text("[" * 100_000)
+    done = pdctl(tmp_path, "validate")
+    assert done.returncode == 1 and f"({config} is nested too deeply)" in done.stderr
+    assert "Traceback" not in done.stderr

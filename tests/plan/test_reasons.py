@@ -7,10 +7,14 @@ from dataclasses import replace
 import pytest
 
 from pdctl.desired import desire
+from pdctl.knowledge.models import KnownModel
 from pdctl.plan import make_plan
 from pdctl.plan.reasons import DRIFTED, Ground, find_reasons
+from pdctl.spec.load import examine
+from pdctl.spec.model_files import ModelFiles
 from pdctl.state import Key
-from tests.plan.changes import SPEC, Edit, edit
+from pdctl.topology import resolve
+from tests.plan.changes import SPEC, Edit, edit, running
 
 SEQS = ("max_num_seqs: 64", "max_num_seqs: 128")
 CHUNK = ("chunk_size: 32", "chunk_size: 64")
@@ -169,3 +173,15 @@ def test_an_earlier_spec_that_is_none_any_more_gives_no_reason() -> None:
 def test_values_that_could_be_secrets_are_not_told() -> None:
     done = edit(("NCCL_DEBUG: WARN", "NCCL_DEBUG: WARN, WEBHOOK: 'https://x/?api_key=a1b2c3'"))
     assert done.reasons.fields[0].text == "serving.decoders.env.WEBHOOK added: ***"
+
+
+def test_fields_are_told_apart_where_only_the_models_own_file_tells_its_shape() -> None:
+    before = SPEC.replace("pdctl/tiny", "acme/x")
+    reading = examine(before.replace(*SEQS).replace("WARN", "INFO"), "cluster.yaml")
+    files = ModelFiles("/models/x/config.json", KnownModel(4, 8, 64, 2, 4096))
+    topology = resolve(reading.cluster, files)
+    desired, old = desire(topology), running(desire(resolve(examine(before, "old").cluster, files)))
+    plan = make_plan(topology, desired, old, old)
+    found = find_reasons(plan, Ground(topology, reading, desired, earlier=before))
+    [reasons] = [some for key, some in found.by_key.items() if key.id.endswith("/decoder-1.env")]
+    assert [reason.text for reason in reasons] == ["serving.decoders.env.NCCL_DEBUG WARN -> INFO"]
