@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pdctl.apply.forgotten import refuse_forgotten
 from pdctl.apply.history import Past, held_by_all, spec_of
 from pdctl.apply.look import Look, judge, look_for
 from pdctl.apply.systems import without
@@ -17,7 +18,7 @@ from pdctl.plan import Action
 from pdctl.spec.load import parse
 from pdctl.spec.model import Cluster, Host, Secret
 from pdctl.spec.model_files import model_files
-from pdctl.state import File, Key, State, Venv
+from pdctl.state import File, Key, Package, Resource, State, Venv
 from pdctl.state.digest import secret_digest
 from pdctl.topology import resolve
 from pdctl.topology.model import Topology
@@ -40,6 +41,7 @@ def look_back(now: Topology, folder: Path, sessions: Sessions, seen: Past, numbe
     text = spec_of(sessions, seen, number)
     topology = _topology(now, text, number)
     state, unknown = held_by_all(sessions, seen, number)
+    refuse_forgotten(topology, state, unknown, number)
     desired, unread = _with_secrets(state, now.cluster, folder)
     found = look_for(topology, folder, desired, sessions=sessions)
     if unknown:
@@ -47,7 +49,7 @@ def look_back(now: Topology, folder: Path, sessions: Sessions, seen: Past, numbe
         found = judge(topology, folder, desired, without(found.seen, errors))
     if unread:
         found = judge(topology, folder, _left_alone(found, unread), found.seen)
-    _refuse_missing(found, number)
+    refuse_missing(found, number)
     return Back(found, text, number)
 
 
@@ -121,16 +123,43 @@ def _left_alone(found: Look, unread: Mapping[Key, PdctlError]) -> State:
     return desired
 
 
-def _refuse_missing(found: Look, number: int) -> None:
-    """A rollback installs nothing: it would not be what it was."""
-    for change in found.plan.changes:
-        if isinstance(change.desired, Venv) and change.action in (Action.CREATE, Action.UPDATE):
-            what = "is gone" if change.action is Action.CREATE else f"is damaged ({', '.join(change.why)})"
-            raise ApplyError(
-                f"{change.desired.path} of generation {number} {what}",
-                where=change.key.host,
-                hint=f"install it anew: pdctl history --spec {number} > old.yaml && pdctl apply old.yaml",
-            )
+def refuse_missing(found: Look, number: int) -> None:
+    """A rollback installs nothing: what it would have to install, and what is there in another version, is an
+    error. Raises ApplyError, or ErrorGroup where it is more than one thing."""
+    errors = [
+        ApplyError(f"{what} of generation {number} {lack}", where=change.key.host, hint=_anew(number))
+        for change in found.plan.changes
+        if change.action in (Action.CREATE, Action.UPDATE) and change.desired is not None
+        for what, lack in _missing(change.desired, change.observed, change.why)
+    ]
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        alone = [ApplyError(error.message, where=error.where) for error in errors]
+        raise ErrorGroup(
+            "a rollback installs nothing, and some of it is not there any more", alone, hint=_anew(number)
+        )
+
+
+def _missing(want: Resource, have: Resource | None, why: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """What a rollback cannot put right by itself, and what is the matter with it.
+
+    What comes out of the bundle needs the bundle again, be it for its mode alone.
+    """
+    if isinstance(want, Venv) or (isinstance(want, File) and want.source):
+        yield want.path, "is gone" if have is None else f"is damaged ({', '.join(why)})"
+    if isinstance(want, Package):
+        name = f"package {want.name}" + (f" {want.version}" if want.version else "")
+        if not isinstance(have, Package):
+            yield name, "is not installed any more"
+        elif want.version not in (None, have.version):
+            yield name, f"is installed as {have.version}"
+        elif want.deb:  # of the others a hold is put right, which needs nothing
+            yield name, f"is not as it was ({', '.join(why)})"
+
+
+def _anew(number: int) -> str:
+    return f"install it anew: pdctl history --spec {number} > old.yaml && pdctl apply old.yaml"
 
 
 def _error(host: str, error: PdctlError) -> HostError:
