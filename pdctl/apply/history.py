@@ -84,7 +84,10 @@ def held_by_all(sessions: Sessions, seen: Past, number: int) -> tuple[State, dic
         return {key_of(host, resource): resource for resource in rows}
 
     found, failures = _each(seen.kept, recall)
-    return {key: value for some in found.values() for key, value in some.items()}, failures
+    return {key: value for some in found.values() for key, value in some.items()}, {
+        **seen.failures,
+        **failures,
+    }
 
 
 def history_document(seen: Past) -> dict[str, Any]:
