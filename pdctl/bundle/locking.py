@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 
 from pdctl.bundle.download import Progress, canonical
 from pdctl.bundle.manifest import write_whole
-from pdctl.bundle.uv import UvError, index_settings, uv, uv_program
+from pdctl.bundle.uv import Settings, UvError, index_settings, uv, uv_program
 from pdctl.desired.locking import Wanted
 from pdctl.errors import BundleError
 from pdctl.knowledge.locks import TORCH_CPU_INDEX
@@ -56,7 +57,7 @@ def write_lock(lock: ClusterLock, path: Path) -> None:
 @dataclass(frozen=True)
 class _Run:
     program: Path
-    settings: Sequence[Mapping[str, str]]  # to be tried in this order
+    settings: Sequence[Settings]  # to be tried in this order
     python: str
     folder: Path
 
@@ -64,6 +65,7 @@ class _Run:
         """The file that uv makes of these requirements."""
         (self.folder / "in.txt").write_text("".join(f"{line}\n" for line in lines))
         words = ["pip", "compile", "--quiet", "--python-version", self.python, "--python-platform", PLATFORM]
+        words += ["--python", sys.executable]  # only spares a search: nothing is built
         words += ["--only-binary", ":all:", "--no-header", "--no-annotate", "--no-emit-index-url"]
         words += ["--output-file", out, *options, "in.txt"]
         tries = [(words, settings) for settings in self.settings]

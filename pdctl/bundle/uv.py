@@ -11,6 +11,7 @@ import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from pdctl.bundle.collect import collect, default_folder
 from pdctl.bundle.download import Progress
@@ -24,7 +25,6 @@ FROM_PIP = {
     "index-url": "UV_DEFAULT_INDEX",
     "extra-index-url": "UV_INDEX",
     "find-links": "UV_FIND_LINKS",
-    "no-index": "UV_NO_INDEX",
     "constraint": "UV_CONSTRAINT",
     "trusted-host": "UV_INSECURE_HOST",
 }
@@ -37,6 +37,7 @@ OWN = (
     "UV_FIND_LINKS",
     "UV_CONFIG_FILE",
 )
+TRUE = ("1", "true", "yes", "on", "y", "t")  # as pip reads them
 _SETTING = re.compile(r"(?:global|install|download|:env:)\.([a-z-]+)=(.*)")
 _ADDRESS = re.compile(r"\b[a-z+]+://[^\s`'\"]+")
 
@@ -63,17 +64,17 @@ def uv_program(progress: Progress) -> Path:
         return fresh.replace(program)
 
 
-def uv(program: Path, words: Sequence[str], folder: Path, settings: Mapping[str, str]) -> None:
+def uv(program: Path, words: Sequence[str], folder: Path, settings: Settings) -> None:
     """Run it in `folder`, where it finds no project's settings. Raises UvError."""
     environment = {
         **os.environ,
-        **settings,
+        **settings.variables,
         "UV_PYTHON_DOWNLOADS": "never",  # what is resolved for is told by options
         "UV_NO_PROGRESS": "1",
         "NO_COLOR": "1",
     }
     done = subprocess.run(
-        [str(program), *words],
+        [str(program), *words, *settings.options],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -85,25 +86,34 @@ def uv(program: Path, words: Sequence[str], folder: Path, settings: Mapping[str,
         raise UvError(_ADDRESS.sub("<index>", done.stderr.strip() or f"exit status {done.returncode}"))
 
 
-def index_settings() -> list[dict[str, str]]:
-    """pip's indexes as uv's variables, to be tried in this order; nothing where uv has settings of its own.
+class Settings(NamedTuple):
+    """How uv is told of indexes."""
+
+    variables: Mapping[str, str] = {}
+    options: tuple[str, ...] = ()
+
+
+def index_settings() -> list[Settings]:
+    """pip's indexes as uv's settings, to be tried in this order; nothing where uv has settings of its own.
 
     pip takes the best file of all its indexes. uv takes those of a version from one index alone, so that an
     extra one which holds few builds would hide the others: it is asked only where the main one does not do.
     """
     if any(os.environ.get(name) for name in OWN) or _has_configuration():
-        return [{}]
-    found: dict[str, str] = {}
-    for name, value in _pip_settings().items():
-        if variable := FROM_PIP.get(name):
-            found[variable] = _joined(variable, value)
+        return [Settings()]
+    told = _pip_settings()
+    found = {FROM_PIP[name]: _joined(name, value) for name, value in told.items() if name in FROM_PIP}
+    options = ("--no-index",) if told.get("no-index", "").lower() in TRUE else ()  # uv has no variable for it
     main = {name: value for name, value in found.items() if name != "UV_INDEX"}
-    return [main] if main == found else [main, found | {"UV_INDEX_STRATEGY": "unsafe-best-match"}]
+    first = Settings(main, options)
+    if main == found or options:
+        return [first]
+    return [first, Settings(found | {"UV_INDEX_STRATEGY": "unsafe-best-match"})]
 
 
-def _joined(variable: str, value: str) -> str:
+def _joined(name: str, value: str) -> str:
     """pip parts several by white space; uv parts folders of wheels by commas."""
-    return ("," if variable == "UV_FIND_LINKS" else " ").join(value.split())
+    return ("," if name == "find-links" else " ").join(value.split())
 
 
 def _has_configuration() -> bool:
