@@ -150,8 +150,10 @@ def test_files_stay_small_and_are_named_for_what_they_hold() -> None:
         ["git", "ls-files", "*.py", "*.yml", "*.j2"], cwd=ROOT, capture_output=True, text=True, check=False
     ).stdout.split()
     files = [ROOT / name for name in listed] or [p for _, p in modules()]
-    exempt = {"golden", "cases", "knowledge", "locks"}
+    exempt = {"golden", "cases", "locks"}
     measured = [p for p in files if p.is_file() and not exempt & set(p.relative_to(ROOT).parts)]
+    # Tables of knowledge are as long as what is known; what reckons with them is code.
+    measured = [p for p in measured if p.parent.name != "knowledge" or "\ndef " in p.read_text()]
     assert len(measured) > 30
     long = {str(p.relative_to(ROOT)): n for p in measured if (n := len(p.read_text().splitlines())) > LIMIT}
     assert not long
