@@ -113,7 +113,13 @@ def _change(change: Change, rows: _Rows, step: str | None) -> dict[str, Any]:
 
 def _drift(drift: Drift, rows: _Rows) -> dict[str, Any]:
     key = drift.key
-    return {"host": key.host, "id": key.id, "instance": rows.instance(key), "what": list(drift.what)}
+    return {
+        "host": key.host,
+        "id": key.id,
+        "instance": rows.instance(key),
+        "what": list(drift.what),
+        "unproven": drift.unproven,
+    }
 
 
 def _foreign(row: Foreign) -> dict[str, Any]:

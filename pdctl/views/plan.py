@@ -25,7 +25,8 @@ def show_plan(document: Document, console: Console, *, diffs: bool = True) -> No
     _fields(document, page)
     if document["changes"]:
         show_changes(document, page, marks, diffs=diffs)
-    if document["steps"] and (document["changes"] or document["restarts"]):
+    asked = any(row["unproven"] for row in document["drift"])
+    if document["steps"] and (document["changes"] or document["restarts"] or asked):
         _steps(document, page, marks)
     for row in document["reboots"]:
         page.line(
@@ -46,8 +47,8 @@ def show_drift(document: Document, console: Console) -> None:
     page = Page(console)
     _drift(document, page)
     _unreachable(document, page)
-    drifted, foreign = len(document["drift"]), len(document["foreign"])
-    words = [f"{drifted} drifted"] if drifted else []
+    foreign = len(document["foreign"])
+    words = _drifted(document["drift"])
     words += [f"{foreign} more to look at"] if foreign else []
     left_out = " on the hosts that answered" if document["unreachable"] else ""
     page.line(f"`{document['cluster']}`: {', '.join(words) or f'nothing changed outside pdctl{left_out}'}")
@@ -63,17 +64,28 @@ def summary(document: Document) -> str:
     counts = {what: sum(c["action"] == what for c in document["changes"]) for what in SYMBOL}
     words = [f"{n} to {what}" for what, n in counts.items() if n]
     words += [f"{len(document['restarts'])} to restart"] if document["restarts"] else []
-    words += [f"{len(document['drift'])} drifted"] if document["drift"] else []
+    words += _drifted(document["drift"])
     return f"Plan for `{cluster}`{only}: {', '.join(words) or 'only the record has to be renewed'}"
 
 
+def _drifted(rows: list[Document]) -> list[str]:
+    asked = sum(row["unproven"] for row in rows)
+    words = [f"{len(rows) - asked} drifted"] if len(rows) > asked else []
+    return words + ([f"{asked} to ask for health"] if asked else [])
+
+
 def _drift(document: Document, page: Page) -> None:
-    if document["drift"]:
-        page.heading("Changed outside pdctl since the last apply:")
-        for row in document["drift"]:
-            what = "; ".join(row["what"])
-            page.line(("! ", "magenta"), f"{row['host']}  {name(row['id'])}", (f"  {what}", "dim"), indent=2)
-        page.gap()
+    headings = {
+        False: "Changed outside pdctl since the last apply:",
+        True: "Left unfinished by the last apply:",
+    }
+    for unproven, heading in headings.items():
+        if rows := [row for row in document["drift"] if row["unproven"] == unproven]:
+            page.heading(heading)
+            for row in rows:
+                what = (f"  {'; '.join(row['what'])}", "dim")
+                page.line(("! ", "magenta"), f"{row['host']}  {name(row['id'])}", what, indent=2)
+            page.gap()
     if document["foreign"]:
         page.heading("Also seen, and left as it is:")
         for row in document["foreign"]:

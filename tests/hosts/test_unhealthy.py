@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -73,6 +74,27 @@ def test_an_engine_that_never_becomes_healthy_is_given_up_after_its_load_time(li
     assert len(changed(lives, line.lives())) == 1  # the others were left as they were
     line.write(load_timeout_s=10)
     converges(line)
+
+
+def test_a_health_gate_that_failed_is_not_forgotten(line: Line) -> None:
+    """It runs as wanted, so nothing differs: the next plan asks its health again, and restarts nothing."""
+    slow = {"engine": {"kind": "simulator", "simulator": {"start_s": 25}}}
+    line.write(slow, decoders={"count": 1}, load_timeout_s=10)
+    error = error_of(line.pdctl("apply", "--yes").must(1).err)
+    assert not any("go on as they are" in row and "decoder-0" in row for row in error), error
+    plan = line.diff()
+    assert not [row for row in plan["changes"] if row["id"] == f"unit:{unit('decoder-0')}"]
+    assert {row["what"][0] for row in plan["drift"]} == {
+        "did not become healthy in 10 s; apply asks it again"
+    }
+    assert line.pdctl("history", "--json").must().json["generations"][0]["state"] == "failed"
+
+    lives = line.lives()
+    deadline = time.monotonic() + 120
+    while line.pdctl("apply", "--yes", "--no-verify").status:  # the gate is 10 s, the start 25
+        assert time.monotonic() < deadline
+    assert "decoder-0" not in changed(lives, line.lives()) and line.diff()["empty"]
+    assert line.pdctl("history", "--json").must().json["generations"][0]["state"] == "complete"
 
 
 def test_a_restart_that_a_failure_kept_from_happening_is_still_owed_by_the_process_itself(line: Line) -> None:

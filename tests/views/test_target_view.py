@@ -72,3 +72,23 @@ def test_drift_stands_first_then_what_is_not_pdctls_own_then_the_changes() -> No
         "Plan for `chat`: 1 to update, 1 drifted\n"
         "Touches the proxy; about 2 s; prefillers, decoders and the proxy keep serving\n"
     )
+
+
+def test_an_engine_that_was_not_seen_healthy_was_not_changed_outside_pdctl() -> None:
+    plain = edit(spec=SPEC)
+    why = {Key("h2", "unit:pdctl-chat-decoder-0.service"): "did not become healthy in 10 s"}
+    there = plain.observed
+    plan = make_plan(plain.topology, plain.desired, there, there, pending=frozenset(why), unproven=why)
+    details = replace(
+        told(plain),
+        estimates=estimate(plain.topology, plan, plain.desired, {}),
+        radius=radius(plain.topology, plan, there),
+    )
+    text = screen(replace(plain, plan=plan), details=details)
+    assert text == (
+        "Left unfinished by the last apply:\n"
+        "  ! h2  unit pdctl-chat-decoder-0.service  did not become healthy in 10 s; apply\n"
+        "      asks it again\n\n"
+        "Order:\n  1. Start decoders and wait until they are healthy (h2)  about 4 s\n\n"
+        "Plan for `chat`: 1 to ask for health\n"
+    )
