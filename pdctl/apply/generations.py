@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,9 +14,9 @@ from pdctl.plan.model import Action, Plan
 from pdctl.state import Key, State
 from pdctl.state.codec import resource_to_json
 
-COMPLETE, STARTED = "complete", "started"
+COMPLETE, STARTED, BROKEN = "complete", "started", "broken"
 # How a generation ended of which hosts say different things: the first of these that any of them says.
-WORST = (STARTED, "interrupted", "failed", "partial", "abandoned", COMPLETE)
+WORST = (BROKEN, STARTED, "interrupted", "failed", "partial", "abandoned", COMPLETE)
 NAMED = 4  # units in a summary
 
 
@@ -123,11 +124,20 @@ def unfinished(found: Mapping[str, Kept]) -> str:
     """What an apply that did not come to its end was at; empty when the last one did."""
     number = max(numbers(found), default=0)
     state = state_of(found, number) if number else COMPLETE
-    if state in (COMPLETE, "abandoned", "partial"):
+    if state in (COMPLETE, BROKEN, "abandoned", "partial"):
         return ""
     row = min(_all(found, number), key=lambda row: row.age_s)
     ended = {"failed": "failed", "interrupted": "was interrupted"}.get(state, "was cut off")
     return f"generation {number} ({row.by}, {age(row.age_s)} ago) {ended}{_where(found, number)}"
+
+
+def broken_lines(found: Mapping[str, Kept]) -> list[str]:
+    """Files of the history that say nothing any more, one line each: no plan needs them."""
+    return [
+        f"{host}: {line}; put it back from a backup, or forget it: rm -r {shlex.quote(line.split(': ')[0])}"
+        for host, kept in found.items()
+        for line in kept.broken
+    ]
 
 
 def _where(found: Mapping[str, Kept], number: int) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from pdctl.apply.generations import complete, current, numbers, state_of
+from pdctl.apply.generations import BROKEN, complete, current, numbers, state_of
 from pdctl.apply.lock import is_live
 from pdctl.errors import ApplyError, ErrorGroup, HostError, PdctlError
-from pdctl.hosts.observation import Kept
+from pdctl.hosts.observation import Generation, Kept
 from pdctl.hosts.parallel import on_each
 from pdctl.hosts.sessions import Sessions
 from pdctl.hosts.turn import turn
@@ -42,13 +42,22 @@ def past(sessions: Sessions, cluster: str) -> Past:
 
 def spec_of(sessions: Sessions, seen: Past, number: int) -> str:
     """The text of cluster.yaml that generation `number` was made from."""
-    having = [h for h, kept in seen.kept.items() if any(row.number == number for row in kept.generations)]
+    having = _having(seen, number)
     if not having:
         raise ApplyError(f"there is no generation {number} of `{seen.cluster}`", hint=_there_are(seen))
-    text = turn(sessions, seen.cluster, having[0], "recall", number=number).spec
-    if text is None:
-        raise HostError(f"the spec of generation {number} is not there", where=having[0])
-    return text
+    whole = [host for host, row in having.items() if row.state != BROKEN]
+    if not whole:
+        raise _cannot_be_read(seen, number)
+    errors: list[PdctlError] = []
+    for host in whole:
+        try:
+            text = turn(sessions, seen.cluster, host, "recall", number=number).spec
+        except PdctlError as error:  # any host that has it will do
+            errors.append(error)
+            continue
+        if text is not None:
+            return text
+    raise errors[0] if errors else HostError(f"the spec of generation {number} is not there", where=whole[0])
 
 
 def target(seen: Past, number: int | None) -> int:
@@ -63,6 +72,8 @@ def target(seen: Past, number: int | None) -> int:
         raise ApplyError(f"there is no generation {number} of `{seen.cluster}`", hint=_there_are(seen))
     if number not in done:
         state = state_of(seen.kept, number)
+        if state == BROKEN:
+            raise _cannot_be_read(seen, number)
         raise ApplyError(
             f"generation {number} was never reached in whole ({shown_state(seen, number, state)})",
             hint=_there_are(seen),
@@ -97,6 +108,7 @@ def history_document(seen: Past) -> dict[str, Any]:
         "cluster": seen.cluster,
         "current": current(seen.kept) or None,
         "generations": [_row(seen, number) for number in reversed(numbers(seen.kept))],
+        "broken": {host: list(kept.broken) for host, kept in seen.kept.items() if kept.broken},
         "unreachable": {host: error.message for host, error in seen.failures.items()},
     }
 
@@ -109,8 +121,8 @@ def shown_state(seen: Past, number: int, state: str) -> str:
 
 
 def _row(seen: Past, number: int) -> dict[str, Any]:
-    rows = {h: row for h, kept in seen.kept.items() for row in kept.generations if row.number == number}
-    one = next(iter(rows.values()))
+    rows = _having(seen, number)
+    one = min(rows.values(), key=lambda row: row.state == BROKEN)
     return {
         "number": number,
         "at": one.at,
@@ -124,6 +136,16 @@ def _row(seen: Past, number: int) -> dict[str, Any]:
         "restores": one.restores,
         "hosts": {host: row.state for host, row in rows.items()},
     }
+
+
+def _having(seen: Past, number: int) -> dict[str, Generation]:
+    return {h: row for h, kept in seen.kept.items() for row in kept.generations if row.number == number}
+
+
+def _cannot_be_read(seen: Past, number: int) -> ApplyError:
+    found = {host: row.what for host, row in _having(seen, number).items() if row.state == BROKEN}
+    host, why = next(iter(found.items()))
+    return ApplyError(f"generation {number} cannot be read: {why}", where=host, hint=_there_are(seen))
 
 
 def _there_are(seen: Past) -> str:

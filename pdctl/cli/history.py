@@ -36,6 +36,7 @@ def history(
     """Show every apply that the hosts remember: when, by whom, what it changed, how it ended."""
     topology = load_topology(path)
 
+    from pdctl.apply.generations import broken_lines
     from pdctl.apply.history import history_document, past, spec_of
     from pdctl.apply.lock import lock_lines
     from pdctl.errors import ErrorGroup
@@ -49,7 +50,7 @@ def history(
     if spec:
         print_json({"number": spec, "spec": text}) if json else sys.stdout.write(text)
         return
-    warn(lock_lines(seen.kept))
+    warn([*lock_lines(seen.kept), *broken_lines(seen.kept)])
     document = history_document(seen)
     if json:
         print_json(document)

@@ -72,7 +72,8 @@ class LockOwner:
 @dataclass(frozen=True)
 class Generation:
     """One apply as a host keeps it; `age_s` by the host's clock. `state` is `complete`, or how it ended else:
-    `started` (its controller is at it, or was killed), `failed`, `interrupted`, `partial`, `abandoned`."""
+    `started` (its controller is at it, or was killed), `failed`, `interrupted`, `partial`, `abandoned`; or
+    `broken`: what the host keeps of it cannot be read, as `what` says."""
 
     number: int
     state: str = "started"
@@ -109,13 +110,15 @@ class SpecText:
 
 @dataclass(frozen=True)
 class Kept:
-    """What a host keeps beside the record. `mark` changes with every apply that does anything there."""
+    """What a host keeps beside the record. `mark` changes with every apply that does anything there; `broken`
+    are files of it that say nothing, and why."""
 
     lock: LockOwner | None = None
     generations: tuple[Generation, ...] = ()  # oldest first
     journal: JournalEntry | None = None
     spec_text: SpecText | None = None  # of its newest complete generation
     mark: str = ""
+    broken: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ END = "-----END PDCTL ANSWER-----"
 # In the order of their imports: a module is ready before the next one asks for it.
 MODULES = (
     "pdctl_rows",
+    "pdctl_shapes",
     "pdctl_namespace",
     "pdctl_control",
     "pdctl_sockets",
@@ -30,6 +31,7 @@ MODULES = (
 )
 TURN = (
     "pdctl_rows",
+    "pdctl_shapes",
     "pdctl_kept",
     "pdctl_observe_generations",
     "pdctl_lock",

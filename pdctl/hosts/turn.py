@@ -32,7 +32,6 @@ class Said(BaseModel):
     moved: bool = False
     lost: LockOwner | None = None
     kept: Kept | None = None
-    notes: list[str] = []
     manifest: Manifest | None = None
     spec: str | None = None
     error: str = ""

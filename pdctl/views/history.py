@@ -20,7 +20,7 @@ def show_history(document: Mapping[str, Any], console: Console) -> None:
     """Newest first; `*` marks the present one."""
     table = Table(*COLUMNS, box=box.SIMPLE if console.is_terminal else None, pad_edge=False)
     for row in document["generations"]:
-        when = f"{row['at'][:16].replace('T', ' ')} ({age(row['age_s'])} ago)"
+        when = f"{row['at'][:16].replace('T', ' ')} ({age(row['age_s'])} ago)".strip()
         table.add_row(
             Text(f"{'*' if row['current'] else ' '}{row['number']}"),
             Text(when),

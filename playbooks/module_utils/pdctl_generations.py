@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import hashlib
 import json
 import os
 import shutil
 import time
 
-from ansible.module_utils.pdctl_kept import make_folder, write_whole
+from ansible.module_utils.pdctl_kept import make_folder, remove, write_whole
 from ansible.module_utils.pdctl_observe_generations import (
+    BROKEN,
     COMPLETE,
     GENERATIONS,
     JOURNAL,
@@ -55,7 +57,7 @@ def keep(folder: str, data: bytes) -> str:
 def end(folder: str, number: int, token: str, state: str) -> None:
     """Write down how it ended; one that went with the last thing on this host is no more, and one without
     a state never came about."""
-    for row in generations(folder, []):
+    for row in generations(folder):
         if row["number"] == number and row.get("token") == token:
             if state:
                 write(folder, dict(row, state=state, ended=time.time()))
@@ -65,12 +67,12 @@ def end(folder: str, number: int, token: str, state: str) -> None:
 
 def collect_garbage(folder: str, oldest: int) -> None:
     """Forget what no rollback to `oldest` or a later one needs."""
-    found = generations(folder, [])
+    found = generations(folder)
     before = [row["number"] for row in found if row["number"] <= oldest and row.get("state") == COMPLETE]
     needed = before[-1:]  # what this host held at `oldest`
     gone = [row for row in found if row["number"] < oldest and row["number"] not in needed]
     for row in gone:
-        os.unlink(path_of(folder, row["number"]))
+        remove(path_of(folder, row["number"]))
     used = {name for row in found if row not in gone for name in row.get("blobs", ())}
     with contextlib.suppress(FileNotFoundError):
         for name in os.listdir(os.path.join(folder, STORE)):
@@ -80,8 +82,9 @@ def collect_garbage(folder: str, oldest: int) -> None:
 
 def manifest(folder: str, number: int) -> Row | None:
     """What this host held at generation `number`: its newest complete one up to that, with all contents."""
-    done = [row for row in generations(folder, []) if row["number"] <= number]
-    done = [row for row in done if row.get("state") == COMPLETE]
+    known = [row for row in generations(folder) if row["number"] <= number]
+    done = [row for row in known if row["state"] == COMPLETE]
+    refuse_broken(known, done[-1]["number"] if done else 0)
     if not done:
         return None
     rows = [with_content(folder, row) for row in json.loads(stored(folder, done[-1]["rows"]))]
@@ -90,10 +93,19 @@ def manifest(folder: str, number: int) -> Row | None:
 
 def spec_of(folder: str, number: int) -> str | None:
     """The text of cluster.yaml as generation `number` was made from it."""
-    for row in generations(folder, []):
+    for row in generations(folder):
         if row["number"] == number:
+            refuse_broken([row], 0)
             return stored(folder, row["spec"]).decode("utf-8", "replace")
     return None
+
+
+def refuse_broken(known: list[Row], since: int) -> None:
+    """What is broken could be what is asked for: nobody can know. Raises OSError with the path."""
+    for row in known:
+        if row["state"] == BROKEN and row["number"] > since:
+            path, _, why = row["what"].partition(": ")
+            raise OSError(errno.EINVAL, why, path)
 
 
 def with_content(folder: str, row: Row) -> Row:

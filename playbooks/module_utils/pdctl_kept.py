@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 from collections.abc import Iterator
 
 NEW = ".pdctl-new"  # as everywhere: what an interrupted write leaves beside its target
@@ -34,6 +35,15 @@ def make_folder(path: str) -> None:
     os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         os.mkdir(path, 0o700)
+
+
+def remove(path: str) -> None:
+    """Whatever it is."""
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 
-from ansible.module_utils.pdctl_kept import make_folder, sync, write_whole
+from ansible.module_utils.pdctl_kept import make_folder, remove, sync, write_whole
 from ansible.module_utils.pdctl_observe_generations import GENERATIONS, LOCK, OWNER, STORE, lock_owner
 from ansible.module_utils.pdctl_rows import Row
 
@@ -35,11 +35,7 @@ def give_back(folder: str, token: str) -> Row | None:
     held = lock_owner(folder)
     if held and held["token"] != token:
         return held
-    lock = os.path.join(folder, LOCK)
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(os.path.join(lock, OWNER))
-    with contextlib.suppress(FileNotFoundError):
-        os.rmdir(lock)
+    remove(os.path.join(folder, LOCK))
     return None
 
 

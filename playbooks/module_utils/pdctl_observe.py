@@ -48,7 +48,7 @@ def observe(request: Row) -> Row:
         "facts": known,
         "foreign": foreign(request.get("claims") or {}, request["cluster"], units, known["gpus"], notes),
         "strays": strays(asked, request["cluster"]),
-        "kept": _reading("generations", errors, kept_state, request["record"], notes),
+        "kept": _reading("generations", errors, kept_state, request["record"]),
         "errors": errors,
         "notes": notes,
     }

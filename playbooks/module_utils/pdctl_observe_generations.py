@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import time
 
 from ansible.module_utils.pdctl_rows import Row
+from ansible.module_utils.pdctl_shapes import (
+    ENTRY_MAY,
+    ENTRY_MUST,
+    LOCK_MAY,
+    LOCK_MUST,
+    MANIFEST_MAY,
+    MANIFEST_MUST,
+    Broken,
+    shaped,
+)
 
 # Beside the record:
 LOCK = "lock"  # a folder, so that making it is atomic
@@ -17,58 +26,88 @@ JOURNAL = "journal.jsonl"
 GENERATIONS = "generations"  # N.json each
 STORE = "store"  # specs, rows and contents of files, by their SHA-256
 TAIL_BYTES = 65536  # of the journal: its last entry and more
-COMPLETE = "complete"
+COMPLETE, BROKEN = "complete", "broken"
 # What a controller is told of a generation; the rest of its file is for this host alone.
 TOLD = ("number", "state", "at", "by", "pdctl", "what", "command", "digest", "venvs", "restores", "spec")
 
 
-def kept_state(record: str, notes: list[str]) -> Row:
-    """The part of the probe's answer that is about applies: `lock`, `generations`, `journal`, `spec_text`."""
+def kept_state(record: str) -> Row:
+    """The part of the probe's answer that is about applies; `broken` are files that say nothing, and why."""
     folder = os.path.dirname(record)
-    found = generations(folder, notes)
+    broken: list[str] = []
+    found = generations(folder)
+    broken += [row["what"] for row in found if row["state"] == BROKEN]
     return {
         "lock": lock_owner(folder),
         "generations": [told(row) for row in found],
-        "journal": last_entry(folder),
-        "spec_text": newest_spec(folder, found, notes),
+        "journal": last_entry(folder, broken),
+        "spec_text": newest_spec(folder, found, broken),
         "mark": mark(record, found),
+        "broken": broken,
     }
 
 
 def lock_owner(folder: str) -> Row | None:
-    """Who holds the lock, with its age by this host's clock; a lock folder without an owner is nobody's."""
-    path = os.path.join(folder, LOCK, OWNER)
+    """Who holds the lock, with its age by this host's clock. An empty lock folder is nobody's; whatever else
+    lies there is a lock of somebody unknown, which `pdctl unlock` removes."""
+    lock = os.path.join(folder, LOCK)
+    path = os.path.join(lock, OWNER)
     try:
-        with open(path, encoding="utf-8") as handle:
-            text = handle.read()
-            since = os.fstat(handle.fileno()).st_mtime
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    unknown = {"token": "", "by": "somebody", "command": f"unknown, see {path}"}
-    try:
-        owner = dict(json.loads(text))
-    except (ValueError, TypeError):  # pdctl renames it into place whole: somebody else wrote this one
-        owner = {}
-    return {**unknown, **owner, "age_s": max(0.0, time.time() - since)}
+        data = read(path)
+        since = os.stat(path).st_mtime
+        owner = shaped(data, LOCK_MUST, LOCK_MAY)
+    except (Broken, OSError) as error:
+        if is_nobodys(lock):
+            return None
+        since = os.lstat(lock).st_mtime
+        owner = {"token": "", "by": "somebody", "command": f"unknown, {path}: {told_why(error)}"}
+    return {**owner, "age_s": max(0.0, time.time() - since)}
 
 
-def generations(folder: str, notes: list[str]) -> list[Row]:
-    """The generations that are kept here, oldest first; one that cannot be read is told and left out."""
+def is_nobodys(lock: str) -> bool:
+    try:
+        return not os.listdir(lock)
+    except FileNotFoundError:
+        return not os.path.islink(lock)
+    except NotADirectoryError:
+        return not os.path.lexists(lock)
+
+
+def generations(folder: str) -> list[Row]:
+    """The generations that are kept here, oldest first; of a broken one only its number and why."""
     try:
         names = os.listdir(os.path.join(folder, GENERATIONS))
     except FileNotFoundError:
         return []
-    found = []
-    for name in names:
-        if re.fullmatch(r"[0-9]+\.json", name):
-            path = os.path.join(folder, GENERATIONS, name)
-            try:
-                with open(path, encoding="utf-8") as handle:
-                    row = json.load(handle)
-                found.append(dict(row, number=int(row["number"]), begun=float(row["begun"])))
-            except (ValueError, KeyError, TypeError) as error:
-                notes.append(f"{path} is left out: {error}")
-    return sorted(found, key=lambda row: int(row["number"]))
+    numbers = sorted(int(name[:-5]) for name in names if re.fullmatch(r"(0|[1-9][0-9]{0,17})\.json", name))
+    rows = [read_manifest(os.path.join(folder, GENERATIONS, f"{number}.json"), number) for number in numbers]
+    return [row for row in rows if row]
+
+
+def read_manifest(path: str, number: int) -> Row | None:
+    """None when it has gone meanwhile."""
+    try:
+        row = shaped(read(path), MANIFEST_MUST, MANIFEST_MAY)
+        if row["number"] != number:
+            raise Broken(f"it says that it is generation {row['number']}")
+        return row
+    except (Broken, OSError) as error:
+        if not os.path.lexists(path):
+            return None
+        why = f"{path}: {told_why(error)}"
+        return {"number": number, "state": BROKEN, "what": why, "begun": os.lstat(path).st_mtime}
+
+
+def read(path: str) -> bytes:
+    """A login that is not root learns of that, not of broken files: so that is raised."""
+    with open(path, "rb") as handle:
+        return handle.read()
+
+
+def told_why(error: Exception) -> str:
+    if isinstance(error, PermissionError):
+        raise error
+    return str(error.strerror or error) if isinstance(error, OSError) else str(error)
 
 
 def told(row: Row) -> Row:
@@ -76,33 +115,41 @@ def told(row: Row) -> Row:
     return dict({name: row[name] for name in TOLD if name in row}, age_s=max(0.0, time.time() - row["begun"]))
 
 
-def last_entry(folder: str) -> Row | None:
+def last_entry(folder: str, broken: list[str]) -> Row | None:
     """The last whole line of the journal; a line that a power cut has torn is none."""
+    path = os.path.join(folder, JOURNAL)
     try:
-        with open(os.path.join(folder, JOURNAL), "rb") as handle:
+        with open(path, "rb") as handle:
             size = handle.seek(0, os.SEEK_END)
             handle.seek(max(0, size - TAIL_BYTES))
-            lines = handle.read().split(b"\n")
+            lines = handle.read().split(b"\n")[size > TAIL_BYTES : -1]
     except FileNotFoundError:
         return None
+    except OSError as error:
+        broken.append(f"{path}: {told_why(error)}")
+        return None
+    found: Row | None = None
+    why: list[str] = []
     for line in reversed(lines):
         try:
-            entry = json.loads(line)
-            return dict(entry, age_s=max(0.0, time.time() - float(entry["time"])))
-        except (ValueError, KeyError, TypeError):
-            continue
-    return None
+            entry = shaped(line, ENTRY_MUST, ENTRY_MAY)
+            found = dict(entry, age_s=max(0.0, time.time() - float(entry["time"])))
+            break
+        except Broken as error:
+            why += [f"{path}: its last line cannot be used: {error}"] if line else []
+    broken += why[:1]
+    return found
 
 
-def newest_spec(folder: str, found: list[Row], notes: list[str]) -> Row | None:
+def newest_spec(folder: str, found: list[Row], broken: list[str]) -> Row | None:
     """The spec of the newest complete generation: what a new one is compared with, to tell why."""
-    done = [row for row in found if row.get("state") == COMPLETE]
+    done = [row for row in found if row["state"] == COMPLETE]
     if not done:
         return None
     try:
         text = stored(folder, done[-1]["spec"]).decode("utf-8", "replace")
     except OSError as error:
-        notes.append(f"{error.filename}: {error.strerror}")
+        broken.append(f"{error.filename}: {told_why(error)}")
         return None
     return {"number": done[-1]["number"], "text": text}
 

@@ -64,7 +64,7 @@ def refused(request: Row, folder: str) -> Row:
     if held and held["token"] not in (token, request.get("replaces")):
         return {"held": held}
     again = held is not None and held["token"] == token  # asked before: the answer was lost on its way
-    if not again and request["mark"] != mark(request["record"], generations(folder, [])):
+    if not again and request["mark"] != mark(request["record"], generations(folder)):
         return {"moved": True}
     return {}
 
@@ -109,8 +109,7 @@ def broken(request: Row, folder: str) -> Row:
 
 
 def shown(request: Row, folder: str) -> Row:
-    notes: list[str] = []
-    return {"kept": kept_state(request["record"], notes), "notes": notes}
+    return {"kept": kept_state(request["record"])}
 
 
 def recalled(request: Row, folder: str) -> Row:

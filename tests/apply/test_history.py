@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from pdctl.apply.history import Past, history_document, target
+from pdctl.apply import history
+from pdctl.apply.generations import broken_lines, next_number, unfinished
+from pdctl.apply.history import Past, history_document, spec_of, target
 from pdctl.apply.rollback import _reached, _topology, _with_secrets
-from pdctl.errors import ApplyError, ErrorGroup, PdctlError, UnreachableError
+from pdctl.errors import ApplyError, ErrorGroup, HostError, PdctlError, UnreachableError
 from pdctl.hosts.holder import this_process
 from pdctl.hosts.observation import Generation, Kept
+from pdctl.hosts.sessions import Sessions
+from pdctl.hosts.turn import Said
 from pdctl.spec.load import parse
 from pdctl.state import File, Key
 from pdctl.topology import resolve
+from pdctl.views.history import show_history
 from tests.examples import spec_path, topology
 
 NAME = "lab-simulator"
@@ -128,3 +135,56 @@ def test_secrets_have_the_values_of_now_and_those_that_cannot_be_read_are_told(
     found, unread = _with_secrets(state, "sim", tmp_path)
     file = found[key]
     assert not unread and isinstance(file, File) and file.digest not in ("scrypt:old", "")
+
+
+BROKEN = Generation(3, "broken", what="/var/lib/pdctl/sim/generations/3.json: it is empty", age_s=9.0)
+TOLD = (BROKEN.what,)
+
+
+def test_a_generation_that_a_host_cannot_read_any_more_is_broken_for_all_and_its_row_is_another_hosts() -> (
+    None
+):
+    seen = Past(
+        "sim",
+        {
+            "h1": Kept(generations=(made(1), made(2), BROKEN), broken=TOLD),
+            "h2": Kept(generations=(made(3),)),
+        },
+        {},
+    )
+    row = history_document(seen)["generations"][0]
+    assert (row["number"], row["state"], row["by"], row["what"]) == (3, "broken", "ann@desk", "create 3")
+    assert row["hosts"] == {"h1": "broken", "h2": "complete"}
+    assert target(seen, None) == 1
+    with pytest.raises(ApplyError, match=r"generation 3 cannot be read: .*/3\.json: it is empty") as caught:
+        target(seen, 3)
+    assert caught.value.where == "h1" and caught.value.hint == "there are: 1, 2; see `pdctl history`"
+
+
+def test_a_history_of_broken_ones_alone_is_shown() -> None:
+    document = history_document(past(BROKEN, broken=TOLD))
+    assert [(row["number"], row["state"]) for row in document["generations"]] == [(3, "broken")]
+    assert document["broken"] == {"h1": [BROKEN.what]}
+    console = Console(width=200, record=True, file=io.StringIO())
+    show_history(document, console)
+    assert "broken" in console.export_text()
+
+
+def test_what_is_broken_is_told_with_its_host_and_what_to_do() -> None:
+    seen = past(made(1), BROKEN, broken=TOLD)
+    (line,) = broken_lines(seen.kept)
+    assert line.startswith(f"h1: {BROKEN.what}; ") and "rm " in line
+    assert next_number(seen.kept) == 4 and not unfinished(seen.kept)
+
+
+def test_the_spec_comes_from_another_host_where_one_cannot_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def turn(_: Any, __: str, host: str, *___: Any, **____: Any) -> Said:
+        if host == "h1":
+            raise HostError("/store/x: it is damaged", where=host)
+        return Said(spec="cluster: sim\n")
+
+    monkeypatch.setattr(history, "turn", turn)
+    both = {host: Kept(generations=(made(1),)) for host in ("h1", "h2")}
+    assert spec_of(Sessions({}), Past("sim", both, {}), 1) == "cluster: sim\n"
+    with pytest.raises(HostError, match="/store/x: it is damaged"):
+        spec_of(Sessions({}), past(made(1)), 1)

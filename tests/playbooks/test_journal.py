@@ -37,7 +37,7 @@ def test_work_is_written_down_before_and_after(tmp_path: Path) -> None:
     folder = locked(tmp_path)
     did = ["earlier"]
     with journaled(request(tmp_path), did):
-        entry = last_entry(str(folder))
+        entry = last_entry(str(folder), [])
         assert entry and (entry["event"], entry["step"], entry["by"]) == (
             "begin",
             "Restart decoder-1",
@@ -84,13 +84,13 @@ def test_a_request_without_a_lock_leaves_no_trace(tmp_path: Path) -> None:
 
 
 def test_a_torn_line_is_none_and_does_not_spoil_the_next(tmp_path: Path) -> None:
-    append(str(tmp_path), {"event": "begin", "step": "a"})
+    append(str(tmp_path), {"event": "begin", "step": "a", "generation": 1})
     with (tmp_path / "journal.jsonl").open("a") as file:
         file.write('{"event": "end", "st')
-    entry = last_entry(str(tmp_path))
+    entry = last_entry(str(tmp_path), [])
     assert entry and entry["step"] == "a"
-    append(str(tmp_path), {"event": "begin", "step": "b"})
-    entry = last_entry(str(tmp_path))
+    append(str(tmp_path), {"event": "begin", "step": "b", "generation": 1})
+    entry = last_entry(str(tmp_path), [])
     assert entry and entry["step"] == "b"
 
 

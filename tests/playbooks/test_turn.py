@@ -47,7 +47,7 @@ def end(root: Path, name: str = "ann", **more: Any) -> dict[str, Any]:
 
 
 def kept(root: Path) -> dict[str, Any]:
-    found: dict[str, Any] = kept_state(str(folder(root) / "record.json"), [])
+    found: dict[str, Any] = kept_state(str(folder(root) / "record.json"))
     return found
 
 
@@ -218,14 +218,13 @@ def generations(root: Path) -> list[Path]:
     return sorted((folder(root) / "generations").iterdir())
 
 
-def test_a_manifest_that_cannot_be_read_is_told_and_left_out(tmp_path: Path) -> None:
+def test_a_manifest_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     applied(tmp_path, 1)
     applied(tmp_path, 2)
     (folder(tmp_path) / "generations/2.json").write_text('{"number": 2')
-    notes: list[str] = []
-    found = kept_state(str(folder(tmp_path) / "record.json"), notes)
-    assert [row["number"] for row in found["generations"]] == [1]
-    assert "2.json is left out" in notes[0]
+    found = kept(tmp_path)
+    assert [row["state"] for row in found["generations"]] == ["complete", "broken"]
+    assert "generations/2.json: it is not JSON" in found["broken"][0]
 
 
 def test_after_destroy_nothing_is_left_even_of_applies_that_changed_nothing(tmp_path: Path) -> None:
