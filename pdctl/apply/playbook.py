@@ -17,8 +17,10 @@ BESIDE = ("action_plugins", "library", "module_utils", "ansible.cfg")
 
 
 def playbook(steps: Sequence[Step]) -> bytes:
-    """A host that fails must not leave a rollout that goes on without it; else the others go on."""
-    rolling = any(step.kind is StepKind.DRAIN for step in steps)
+    """A host that fails must not leave a rollout that goes on without it, nor a proxy that moves to it end at
+    its old place; else the others go on."""
+    proxies = {key.host for step in steps for key in step.keys if key.id.endswith("-proxy.service")}
+    rolling = len(proxies) > 1 or any(step.kind is StepKind.DRAIN for step in steps)
     return render("playbooks/apply.yml.j2", steps=steps, rolling=rolling)
 
 

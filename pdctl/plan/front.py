@@ -27,7 +27,8 @@ class Front:
     no request is taken meanwhile; `fixed`: it cannot take up its new file before that. `switched`: afterwards
     it speaks to engines in another way. `moved` are instances that get another address, `fewer` and `more`
     whether some get less or more room for KV. `known` are those on its list now, `drained` and `sides` those
-    that an earlier rollout left drained, or apart from the others.
+    that an earlier rollout left drained, or apart from the others. `former`: the host on which the proxy runs
+    now, where the spec has it on another.
     """
 
     key: Key
@@ -44,6 +45,7 @@ class Front:
     known: frozenset[str] = frozenset()
     drained: frozenset[str] = frozenset()
     sides: frozenset[str] = frozenset()
+    former: str = ""
 
 
 def front(
@@ -57,7 +59,7 @@ def front(
     key = Key(host, f"unit:{unit_name(topology.cluster, 'proxy')}")
     want, now = wanted.get(key), observed.get(key)
     if not isinstance(want, Unit) or not isinstance(now, Unit) or now.active != "active":
-        return Front(key, seen=key in wanted)
+        return Front(key, seen=key in wanted, former=_former(key, observed))
     file = Key(host, f"file:{config_dir(topology.cluster)}/proxy.json")
     before, after = _before(now, contents.get(file)), _parsed(wanted.get(file))
     rows, new = _members(before), _members(after)
@@ -79,6 +81,11 @@ def front(
         drained=frozenset(now.drained),
         sides=frozenset(now.sides),
     )
+
+
+def _former(key: Key, observed: State) -> str:
+    rows = ((k.host, row) for k, row in observed.items() if k.id == key.id and k.host != key.host)
+    return next((host for host, row in rows if isinstance(row, Unit) and row.active == "active"), "")
 
 
 def _before(now: Unit, content: bytes | None) -> dict[str, Any]:

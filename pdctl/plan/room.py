@@ -19,12 +19,19 @@ def in_the_way(
 ) -> tuple[Key, ...]:
     """Units that left the spec: their ports and GPUs may be those of an engine that starts or restarts.
 
-    A proxy that restarts to forget them is no reason: until then it sends requests to them.
+    A proxy that restarts to forget them is no reason: until then it sends requests to them. And a proxy that
+    goes to another host serves until that one does, unless its port is needed: it has no GPU.
     """
     coming = set(_starting(changes))
     coming |= {key for key in _restarting(restarts) if _unit(wanted, key).role != Role.PROXY}
     hosts = {key.host for key in coming}
-    return tuple(c.key for c in gone if isinstance(c.observed, Unit) and c.key.host in hosts)
+    return tuple(
+        c.key
+        for c in gone
+        if isinstance(c.observed, Unit)
+        and c.key.host in hosts
+        and (not c.key.id.endswith("-proxy.service") or _holds(c.key.host, c.observed, coming, wanted))
+    )
 
 
 def halted(
@@ -56,6 +63,12 @@ def halted(
             if other != key
         )
     )
+
+
+def _holds(host: str, now: Unit, coming: Iterable[Key], wanted: State) -> bool:
+    """Whether one that comes on this host has a port that this process listens on."""
+    mine = {str(port) for port in now.ports}
+    return any(mine & _ports(key, _unit(wanted, key), wanted) for key in coming if key.host == host)
 
 
 def _starting(changes: Iterable[Change]) -> Iterator[Key]:

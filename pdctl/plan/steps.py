@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 from pdctl.plan.front import Front, front
+from pdctl.plan.losses import with_losses
 from pdctl.plan.model import Step, StepKind
 from pdctl.plan.restarts import stale_peers, unit_file
 from pdctl.plan.rollout import Member, only, roll, told
@@ -56,7 +57,7 @@ def steps(work: Work) -> tuple[Step, ...]:
     found += _room(work, course)
     found += _units(work, course)
     found.append(Step("delete", "Remove what left the spec", course.rest, StepKind.DELETE))
-    return tuple(_told_apart(step for step in found if step.keys))
+    return tuple(with_losses(work, course.door, _told_apart(step for step in found if step.keys)))
 
 
 def _told_apart(found: Iterable[Step]) -> Iterator[Step]:
@@ -195,12 +196,18 @@ def _farewells(work: Work, course: Course) -> tuple[list[Step], list[Step]]:
     prefills = [key for key in units if work.instance(key).startswith(f"{Role.PREFILLER}-")]
     first = units if moves else prefills if course.tied else []
     last = [key for key in units if key not in first]
-    return _farewell(work, course, first, "leave_first"), _farewell(work, course, last, "leave")
+    started = [m for m in course.members if m.starts and m.known]
+    undrained = [m for m in started if m.name not in course.door.drained]  # the others wait for the rollout
+    return (
+        _farewell(work, course, first, "leave_first", undrained),
+        _farewell(work, course, last, "leave", started),
+    )
 
 
-def _farewell(work: Work, course: Course, keys: Sequence[Key], name: str) -> list[Step]:
-    started = {m.role.value for m in course.members if m.starts and m.known}
-    names = _drainable(work, course, keys, frozenset(started))
+def _farewell(
+    work: Work, course: Course, keys: Sequence[Key], name: str, started: Sequence[Member]
+) -> list[Step]:
+    names = _drainable(work, course, keys, frozenset(m.role.value for m in started))
     return [told(course.door, name, names)] if names else []
 
 
