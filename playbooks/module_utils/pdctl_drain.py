@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 
-from ansible.module_utils.pdctl_audience import stay_for_audience
 from ansible.module_utils.pdctl_control import START_S, AbsentError, ControlError, ask_proxy, proxy_state
 from ansible.module_utils.pdctl_difference import Problem
-from ansible.module_utils.pdctl_journal import MEANWHILE, refuse_if_lost
 from ansible.module_utils.pdctl_remember import remember
+from ansible.module_utils.pdctl_return import returned_state, stay
 from ansible.module_utils.pdctl_rows import Row
 
 PAUSE_S = (0.05, 1.0)  # between looks: from the first to the last
@@ -26,9 +24,10 @@ AGAIN = (
 
 def drain(request: Row, dry: bool, did: list[str]) -> bool:
     """Reload, set the sides, undrain, then drain and wait. `did` grows as the work goes; True when there was
-    any. Without a proxy nothing sends requests, so there is nothing to drain."""
+    any. Without a proxy nothing sends requests, so there is nothing to drain; one that systemd starts again
+    would send them to whatever restarts meanwhile."""
     try:
-        work = Drain(request, proxy_state(request["control"], START_S))
+        work = Drain(request, returned_state(request, START_S))
     except AbsentError as error:
         did.append(f"nothing to drain: {error}")
         return False
@@ -190,21 +189,15 @@ class Drain:
 
     def tell(self, page: str, body: Row | None = None) -> Row:
         """The proxy obeys whoever spoke last: an earlier apply must not speak after a later one."""
-        self.stay()
+        stay(self.request)
         return ask_proxy(self.path, "POST", page, body)
-
-    def stay(self) -> None:
-        """Raises once the controller has gone or the lock is another's: what is waited for is theirs then."""
-        stay_for_audience()
-        if self.request.get("token"):
-            refuse_if_lost(os.path.dirname(self.request["record"]), self.request["token"], MEANWHILE)
 
     def looks(self) -> Iterator[Members]:
         """What the proxy says, again and again; one that is restarting may be away for a moment."""
         begun = seen = time.monotonic()
         pause = PAUSE_S[0]
         while True:
-            self.stay()
+            stay(self.request)
             try:
                 state = proxy_state(self.path)
                 seen = time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -162,3 +163,19 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not there now will not come."""
     for module in (pdctl_drain, pdctl_observe_units):
         monkeypatch.setattr(module, "START_S", 0.0)
+
+
+def systemd_says(monkeypatch: pytest.MonkeyPatch, folder: Path, **state: str) -> None:
+    """A `systemctl` first in PATH shows this of any one unit; the file `asked` tells that it was called."""
+    shown = {"LoadState": "loaded", "UnitFileState": "enabled", "MainPID": "0", **state}
+    (folder / "next").write_text("".join(f"{name}={value}\n" for name, value in shown.items()))
+    (folder / "next").replace(folder / "state")
+    program = folder / "bin/systemctl"
+    if not program.exists():
+        program.parent.mkdir()
+        program.write_text(
+            f"#!/bin/sh\ntouch '{folder}/asked'\n"
+            f"cat '{folder}/state' 2>/dev/null || {{ echo 'cannot ask systemd' >&2; exit 1; }}\n"
+        )
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")

@@ -16,7 +16,7 @@ from ansible.module_utils.pdctl_drain import drain
 from ansible.module_utils.pdctl_record import Record
 
 from tests.playbooks.conftest import needs_root
-from tests.playbooks.front import Front, front, hurry, until
+from tests.playbooks.front import Front, front, hurry, systemd_says, until
 
 
 def asked(proxy: Front, **more: Any) -> dict[str, Any]:
@@ -141,7 +141,9 @@ def test_sides_are_set_before_anything_else_and_ended(shared: Front) -> None:
 
 def test_without_a_proxy_there_is_nothing_to_drain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hurry(monkeypatch)
-    request = {"control": str(tmp_path / "none.sock"), "drain": ["server-0"], "lease_s": 1, "timeout_s": 1}
+    systemd_says(monkeypatch, tmp_path, ActiveState="inactive", SubState="dead")
+    request = {"cluster": "chat", "control": str(tmp_path / "none.sock"), "drain": ["server-0"]}
+    request |= {"lease_s": 1, "timeout_s": 1}
     did: list[str] = []
     assert drain(request, False, did) is False
     assert did == [f"nothing to drain: no proxy listens on {tmp_path}/none.sock: No such file or directory"]
@@ -151,6 +153,7 @@ def test_a_socket_that_a_killed_proxy_left_is_no_proxy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hurry(monkeypatch)
+    systemd_says(monkeypatch, tmp_path, ActiveState="inactive", SubState="dead")
     with front(tmp_path) as proxy:
         proxy.kill()
         assert Path(proxy.control).exists()
