@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Container
 
-from pdctl.errors import ApplyError, ErrorGroup
+from pdctl.apply.history import cannot_be_brought_back
+from pdctl.errors import ApplyError
 from pdctl.state import State, Unit
 from pdctl.topology.model import Role, Topology
 
@@ -20,11 +21,7 @@ def refuse_forgotten(then: Topology, held: State, unknown: Container[str], numbe
         if host not in unknown and (host, name) not in known:
             lost[host].append(name)
     if lost:
-        raise ErrorGroup(
-            f"generation {number} cannot be brought back; nothing was changed",
-            [_forgot(host, names, number) for host, names in lost.items()],
-            hint=f"install it anew: pdctl history --spec {number} > old.yaml && pdctl apply old.yaml",
-        )
+        raise cannot_be_brought_back(number, [_forgot(host, names, number) for host, names in lost.items()])
 
 
 def _forgot(host: str, names: list[str], number: int) -> ApplyError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -51,7 +51,7 @@ def spec_of(sessions: Sessions, seen: Past, number: int) -> str:
     errors: list[PdctlError] = []
     for host in whole:
         try:
-            text = turn(sessions, seen.cluster, host, "recall", number=number).spec
+            text = turn(sessions, seen.cluster, host, "recall", number=number, only="spec").spec
         except PdctlError as error:  # any host that has it will do
             errors.append(error)
             continue
@@ -82,10 +82,13 @@ def target(seen: Past, number: int | None) -> int:
 
 
 def held_by_all(sessions: Sessions, seen: Past, number: int) -> tuple[State, dict[str, PdctlError]]:
-    """What every host held at a generation, and the hosts that could not say."""
+    """What every host held at a generation, and the hosts that could not be asked.
+
+    Raises ErrorGroup when one that can be asked cannot say it: the others would go back without it.
+    """
 
     def recall(host: str) -> dict[Key, Resource]:
-        manifest = turn(sessions, seen.cluster, host, "recall", number=number).manifest
+        manifest = turn(sessions, seen.cluster, host, "recall", number=number, only="manifest").manifest
         try:
             rows = [resource_from_json(row) for row in manifest.rows] if manifest else []
         except (KeyError, TypeError, ValueError) as error:
@@ -95,10 +98,21 @@ def held_by_all(sessions: Sessions, seen: Past, number: int) -> tuple[State, dic
         return {key_of(host, resource): resource for resource in rows}
 
     found, failures = _each(seen.kept, recall)
+    damaged = [error for error in failures.values() if isinstance(error, HostError)]
+    if damaged:
+        raise cannot_be_brought_back(number, damaged)
     return {key: value for some in found.values() for key, value in some.items()}, {
         **seen.failures,
         **failures,
     }
+
+
+def cannot_be_brought_back(number: int, errors: Sequence[PdctlError]) -> ErrorGroup:
+    return ErrorGroup(
+        f"generation {number} cannot be brought back; nothing was changed",
+        errors,
+        hint=f"install it anew: pdctl history --spec {number} > old.yaml && pdctl apply old.yaml",
+    )
 
 
 def history_document(seen: Past) -> dict[str, Any]:

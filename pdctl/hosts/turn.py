@@ -14,7 +14,15 @@ from pdctl.hosts.probe import answered
 from pdctl.hosts.probe_source import turn_program
 from pdctl.hosts.sessions import Sessions
 
-NO_ROOT = "with `become: false` the login itself must be allowed to write there"
+DISK = "on the host: df -h; mount"
+# By the words of errno(3).
+HINTS = {
+    "Permission denied": "with `become: false` the login itself must be allowed to write there",
+    "No space left on device": DISK,
+    "Disk quota exceeded": DISK,
+    "Read-only file system": DISK,
+    "Input/output error": DISK,
+}
 
 
 class Manifest(BaseModel):
@@ -54,9 +62,12 @@ def turn(sessions: Sessions, cluster: str, host: str, do: str, **asked: Any) -> 
         place = ".".join(str(part) for part in first["loc"])
         raise HostError(f"its answer is wrong at {place}: {first['msg']}", where=host) from None
     if said.error:
-        hint = NO_ROOT if "Permission denied" in said.error else "on the host: df -h; mount"
-        raise HostError(said.error, where=host, hint=hint)
+        raise HostError(said.error, where=host, hint=_hint(said.error))
     return said
+
+
+def _hint(error: str) -> str | None:
+    return next((hint for words, hint in HINTS.items() if words in error), None)
 
 
 @cache

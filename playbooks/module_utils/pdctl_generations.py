@@ -48,8 +48,12 @@ def keep_content(folder: str, row: Row) -> Row:
 def keep(folder: str, data: bytes) -> str:
     """Its name in the store: what is there already is not written again."""
     name = hashlib.sha256(data).hexdigest()
-    path = os.path.join(folder, STORE, name)
-    if not os.path.exists(path) or os.path.getsize(path) != len(data):
+    try:
+        stored(folder, name)
+    except OSError:  # missing, torn or damaged
+        path = os.path.join(folder, STORE, name)
+        if os.path.isdir(path):
+            remove(path)
         write_whole(path, data)
     return name
 
@@ -87,8 +91,17 @@ def manifest(folder: str, number: int) -> Row | None:
     refuse_broken(known, done[-1]["number"] if done else 0)
     if not done:
         return None
-    rows = [with_content(folder, row) for row in json.loads(stored(folder, done[-1]["rows"]))]
+    rows = [with_content(folder, row) for row in rows_of(folder, done[-1]["rows"])]
     return {"number": done[-1]["number"], "rows": rows, "pdctl": done[-1].get("pdctl", "")}
+
+
+def rows_of(folder: str, digest: str) -> list[Row]:
+    """Raises OSError with the path where a manifest was made to name something else."""
+    with contextlib.suppress(ValueError, RecursionError):
+        rows = json.loads(stored(folder, digest))
+        if isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
+            return rows
+    raise OSError(errno.EINVAL, "it is not what a host holds", os.path.join(folder, STORE, digest))
 
 
 def spec_of(folder: str, number: int) -> str | None:

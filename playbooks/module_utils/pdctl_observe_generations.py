@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -155,8 +156,14 @@ def newest_spec(folder: str, found: list[Row], broken: list[str]) -> Row | None:
 
 
 def stored(folder: str, digest: str) -> bytes:
-    with open(os.path.join(folder, STORE, os.path.basename(digest)), "rb") as handle:
-        return handle.read()
+    """What was kept under that name, and nothing else. Raises OSError with the path."""
+    if not re.fullmatch(r"[0-9a-f]{64}", digest):
+        raise OSError(errno.EINVAL, f"nothing there is named {digest!r}", os.path.join(folder, STORE))
+    path = os.path.join(folder, STORE, digest)
+    data = read(path)
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise OSError(errno.EINVAL, "it is damaged: its SHA-256 is not its name", path)
+    return data
 
 
 def mark(record: str, found: list[Row]) -> str:

@@ -113,6 +113,8 @@ def shown(request: Row, folder: str) -> Row:
 
 
 def recalled(request: Row, folder: str) -> Row:
-    """What this host held at `number`, and the spec of that generation if it had part in it."""
-    number = request["number"]
-    return {"manifest": manifest(folder, number), "spec": spec_of(folder, number)}
+    """What this host held at `number`, and the spec of that generation if it had part in it; or `only` one of
+    them, of which the other, if it is damaged, keeps nobody."""
+    work = {"manifest": manifest, "spec": spec_of}
+    names = [request["only"]] if request.get("only") else list(work)
+    return {name: work[name](folder, request["number"]) for name in names}
