@@ -31,12 +31,16 @@ def _farewell(work: Work, door: Front, step: Step) -> str:
 
 def _undrained(work: Work, door: Front, step: Step) -> str:
     """Engines that end although the proxy that asks them goes on asking."""
-    names = [work.instance(key) for key in _ending(work, step) if key.id != door.key.id]
-    if not names or not door.former:
+    names = some([work.instance(key) for key in _ending(work, step) if key.id != door.key.id])
+    if not names or door.listens:
         return ""
-    return (
-        f"{some(names)} may be asked until the proxy on {door.key.host} is up, and not drained: requests fail"
-    )
+    if door.former:
+        return (
+            f"{names} may be asked until the proxy on {door.key.host} is up, and not drained: requests fail"
+        )
+    if not door.seen:
+        return f"{door.key.host} with the proxy was left out: {names} cannot be drained, requests fail"
+    return f"the proxy cannot be told to drain {names}: requests fail" if door.runs else ""
 
 
 def _ending(work: Work, step: Step) -> list[Key]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ruamel.yaml import YAML
@@ -74,6 +75,21 @@ def test_engines_that_restart_for_a_proxy_that_moves_are_said_to_lose_their_work
     assert list(steps(found.plan))[-1] == "delete"
 
 
-def again(found: Edit, observed: State) -> Plan:
+def again(found: Edit, observed: State, unreachable: Mapping[str, str] | None = None) -> Plan:
     contents = {key: row.content for key, row in observed.items() if isinstance(row, File) and row.content}
-    return make_plan(found.topology, found.desired, observed, observed, contents=contents)
+    return make_plan(
+        found.topology, found.desired, observed, observed, contents=contents, unreachable=unreachable
+    )
+
+
+def test_engines_that_restart_while_the_proxy_s_host_is_left_out_are_said_to_restart_undrained() -> None:
+    found = edit(("max_num_seqs: 64", "max_num_seqs: 32"), spec=PLACED)
+    seen = {key: row for key, row in found.observed.items() if key.host != "h1"}
+    plan = again(found, seen, unreachable={"h1": "no answer"})
+    assert steps(plan) == {"put": [], "restart_1": ["h2 decoder-1"]}
+    assert outages(plan) == {
+        "restart_1": "h1 with the proxy was left out: decoder-1 cannot be drained, requests fail"
+    }
+    assert not any(
+        "keep serving" in words for words in radius(found.topology, plan, found.observed)._service()
+    )

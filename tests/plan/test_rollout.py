@@ -102,7 +102,12 @@ def seen(world: World, topology: Topology, desired: State) -> tuple[dict[Key, An
         observed[Key("gpu02", row.id)] = row
     proxy, want = next((k, r) for k, r in desired.items() if isinstance(r, Unit) and r.role == "proxy")
     now = replace(want, loaded=loaded, drained=world.drained, sides=world.sides)
-    changed = {"fine": now, "restarts": replace(now, revision="r0"), "stopped": unit(now, "stopped")}
+    changed = {
+        "fine": now,
+        "restarts": replace(now, revision="r0"),
+        "deaf": replace(now, loaded="", drained=(), sides=()),
+        "stopped": unit(now, "stopped"),
+    }
     observed[proxy] = changed[world.proxy]
     return observed, contents
 
@@ -222,9 +227,11 @@ def worlds(draw: st.DrawFn, *, calm: bool = False) -> World:
     gone = draw(st.sampled_from([(), (), ("decoder-7",), ("prefiller-7",), ("decoder-7", "prefiller-8")]))
     known = sorted(n for n, state in engines.items() if state != "new")
     apart = draw(st.booleans())
-    proxy = draw(st.sampled_from(("fine", "fine", "fine", "restarts", "stopped")))
+    # One that cannot be told cannot keep stale peers apart: the plan says that requests fail meanwhile.
+    deaf = () if rollout["stale"] else ("deaf",)
+    proxy = draw(st.sampled_from(("fine", "fine", "fine", "restarts", "stopped", *deaf)))
     left: list[str] = []
-    if known and proxy != "stopped" and draw(st.booleans()):
+    if known and proxy not in ("deaf", "stopped") and draw(st.booleans()):
         left = draw(st.lists(st.sampled_from(known), unique=True, max_size=2))
     return World(
         engines,
