@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pdctl.apply.look import Look
+from pdctl.apply.making import APPLY, DESTROY
 from pdctl.apply.run import Done
 from pdctl.errors import UnfinishedError
 from pdctl.plan.model import Plan
@@ -16,8 +17,8 @@ AHEAD = 4  # steps that are named
 BESIDE_HINT = "\n" + " " * len("hint: ")
 
 
-def raise_for(done: Done, seen: Look, after: Look) -> None:
-    """The errors of single hosts as one; nothing when there are none."""
+def raise_for(done: Done, seen: Look, after: Look, again: str = APPLY) -> None:
+    """The errors of single hosts as one; nothing when there are none. `again` is the command that goes on."""
     if not done.errors:
         return
     count = len(done.errors)
@@ -30,7 +31,8 @@ def raise_for(done: Done, seen: Look, after: Look) -> None:
         hint=BESIDE_HINT.join(
             [
                 *_standing(seen.desired, after, done.stopped),
-                "mend the cause and run `pdctl apply` again: it goes on where this ended"
+                f"mend the cause and run `{again}` again: it goes on where this ended"
+                + (f", and `{APPLY}` would go forward" if again not in (APPLY, DESTROY) else "")
                 + _ahead(after.plan),
             ]
         ),

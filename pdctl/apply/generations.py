@@ -131,6 +131,14 @@ def unfinished(found: Mapping[str, Kept]) -> str:
     return f"generation {number} ({row.by}, {age(row.age_s)} ago) {ended}{_where(found, number)}"
 
 
+def way_on(found: Mapping[str, Kept]) -> str:
+    """What goes on where the newest one ended."""
+    back = next((row.restores for row in _all(found, max(numbers(found))) if row.restores), None)
+    if back is None:
+        return "`pdctl apply` goes on from there"
+    return f"`pdctl rollback {back}` goes on from there, `pdctl apply` forward to the spec"
+
+
 def broken_lines(found: Mapping[str, Kept]) -> list[str]:
     """Files of the history that say nothing any more, one line each: no plan needs them."""
     return [

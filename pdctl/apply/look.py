@@ -6,7 +6,7 @@ from collections.abc import Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pdctl.apply.generations import broken_lines, retained, unfinished
+from pdctl.apply.generations import broken_lines, retained, unfinished, way_on
 from pdctl.apply.lock import is_live, lock_lines
 from pdctl.apply.strays import stray_warnings, without_lost_records
 from pdctl.apply.systems import without_other_systems
@@ -45,7 +45,7 @@ class Look:
         """Also who holds the lock; or else what the last apply was at, if it did not come to its end."""
         found = self.seen.kept
         cut_off = "" if is_live(found) else unfinished(found)
-        goes_on = [f"{cut_off}; `pdctl apply` goes on from there"] if cut_off and not self.plan.empty else []
+        goes_on = [f"{cut_off}; {way_on(found)}"] if cut_off and not self.plan.empty else []
         return [*stray_warnings(self.seen), *lock_lines(found), *broken_lines(found), *goes_on]
 
 

@@ -23,6 +23,8 @@ from pdctl.apply.run import meta
 from pdctl.hosts.holder import this_process
 from pdctl.hosts.sessions import Sessions
 
+APPLY, DESTROY = "pdctl apply", "pdctl destroy"
+
 
 @dataclass(frozen=True)
 class About:
@@ -30,6 +32,11 @@ class About:
 
     spec: str
     restores: int | None = None
+
+    @property
+    def again(self) -> str:
+        """The command that goes on where this one ended."""
+        return f"pdctl rollback {self.restores}" if self.restores else APPLY
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from pdctl.apply.ending import raise_for
 from pdctl.apply.look import Look, look_for, within
-from pdctl.apply.making import About, came_out, making, unmaking
+from pdctl.apply.making import DESTROY, About, came_out, making, unmaking
 from pdctl.apply.requests import Supply
 from pdctl.apply.run import Done, remove, run
 from pdctl.apply.supply import supply_for
@@ -40,7 +40,7 @@ def carry_out(
             done = run(seen, supply, follow(progress), held)
         after = _look_again(seen, done, seen.desired, sessions)
         came_out(held, seen, after, [error.where for error in done.errors if error.where])
-        did = _settled(seen, done, after)
+        did = _settled(seen, done, after, about.again)
         if seen.selection:  # what was left out is no failure
             held.otherwise = PARTIAL
         return did
@@ -51,7 +51,7 @@ def take_away(seen: Look, console: Console, sessions: Sessions) -> dict[str, tup
     with unmaking(sessions, seen, say) as held:
         with Progress(console) as progress:
             done = remove(seen, follow(progress), held)
-        return _settled(seen, done, _look_again(seen, done, {}, sessions))
+        return _settled(seen, done, _look_again(seen, done, {}, sessions), DESTROY)
 
 
 def say(line: str) -> None:
@@ -104,8 +104,8 @@ def _look_again(seen: Look, done: Done, desired: State, sessions: Sessions) -> L
         ) from None
 
 
-def _settled(seen: Look, done: Done, after: Look) -> dict[str, tuple[str, ...]]:
-    raise_for(done, seen, after)
+def _settled(seen: Look, done: Done, after: Look, again: str) -> dict[str, tuple[str, ...]]:
+    raise_for(done, seen, after, again)
     plan = within(after, seen.selection)
     left = [c for c in plan_document(plan)["changes"] if c["host"] in done.did]
     if left:

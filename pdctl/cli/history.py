@@ -147,14 +147,20 @@ def _number(generation: str | None, path: Path) -> tuple[int | None, Path]:
 
 
 def _carried_back(back: Back, yes: bool, sessions: Sessions) -> dict[str, Any]:
-    from pdctl.apply.making import About
-    from pdctl.cli.carry import carry_out
+    from pdctl.apply.generations import unfinished
+    from pdctl.apply.lock import is_live
+    from pdctl.apply.making import About, close_off
+    from pdctl.cli.carry import carry_out, say
     from pdctl.views.console import err
 
-    if back.look.plan.empty:
-        return {}
-    confirm(f"Roll back to generation {back.number}?", yes)
-    return carry_out(back.look, None, err(), About(back.spec, back.number), sessions)
+    about = About(back.spec, back.number)
+    if not back.look.plan.empty:
+        confirm(f"Roll back to generation {back.number}?", yes)
+        return carry_out(back.look, None, err(), about, sessions)
+    found = back.look.seen.kept
+    if not back.look.failures and unfinished(found) and not is_live(found):
+        close_off(sessions, back.look, about, say)
+    return {}
 
 
 def _owner(owner: LockOwner) -> dict[str, Any]:

@@ -9,9 +9,10 @@ import pytest
 
 from pdctl.apply.ending import raise_for
 from pdctl.apply.look import Look
+from pdctl.apply.making import About
 from pdctl.apply.run import Done
 from pdctl.errors import ErrorGroup, UnhealthyError
-from pdctl.hosts.observation import Observation
+from pdctl.hosts.observation import Generation, Kept, Observation
 from pdctl.state import State
 from tests.plan.test_rollout import World, planned, seen, wanted
 
@@ -68,3 +69,34 @@ def test_an_engine_that_was_not_seen_healthy_does_not_go_on_as_it_is() -> None:
     assert told.hint is not None
     standing, *_ = told.hint.splitlines()
     assert standing == "decoder-1, prefiller-0 and the proxy go on as they are"
+
+
+@pytest.mark.parametrize(
+    ("command", "way"),
+    [
+        (
+            "pdctl rollback 12",
+            "run `pdctl rollback 12` again: it goes on where this ended, and `pdctl apply` would go forward",
+        ),
+        ("pdctl destroy", "run `pdctl destroy` again: it goes on where this ended"),
+    ],
+)
+def test_another_command_than_apply_goes_on_by_itself(command: str, way: str) -> None:
+    with pytest.raises(ErrorGroup) as raised:
+        raise_for(Done({}, (ERROR,), STEP), look(CANARY), look(STOPPED), command)
+    assert raised.value.hint is not None and f"mend the cause and {way}" in raised.value.hint
+
+
+def test_a_rollback_that_did_not_come_to_its_end_is_gone_on_with_by_its_own_name() -> None:
+    back = Generation(18, "failed", by="ann@desk", restores=12)
+    seen = look(CANARY)
+    cut_off = replace(seen, seen=replace(seen.seen, kept={"gpu01": Kept(generations=(back,))}))
+    (line,) = cut_off.warnings
+    assert line.endswith("`pdctl rollback 12` goes on from there, `pdctl apply` forward to the spec")
+    ahead = replace(back, restores=None)
+    (line,) = replace(seen, seen=replace(seen.seen, kept={"gpu01": Kept(generations=(ahead,))})).warnings
+    assert line.endswith("; `pdctl apply` goes on from there")
+
+
+def test_what_a_generation_is_made_by_is_a_command_that_can_be_run_again() -> None:
+    assert (About("").again, About("", 12).again) == ("pdctl apply", "pdctl rollback 12")
