@@ -6,6 +6,7 @@ from collections.abc import Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pdctl.apply.departed import departed_warnings
 from pdctl.apply.generations import broken_lines, retained, unfinished, way_on
 from pdctl.apply.lock import is_live, lock_lines
 from pdctl.apply.strays import stray_warnings, without_lost_records
@@ -46,7 +47,8 @@ class Look:
         found = self.seen.kept
         cut_off = "" if is_live(found) else unfinished(found)
         goes_on = [f"{cut_off}; {way_on(found)}"] if cut_off and not self.plan.empty else []
-        return [*stray_warnings(self.seen), *lock_lines(found), *broken_lines(found), *goes_on]
+        gone = departed_warnings(self.topology.spec, self.seen)
+        return [*stray_warnings(self.seen), *gone, *lock_lines(found), *broken_lines(found), *goes_on]
 
 
 def look(
