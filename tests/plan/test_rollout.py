@@ -171,7 +171,7 @@ def cluster_of(world: World) -> Cluster:
         engines,
         after=dict.fromkeys(world.engines, "here"),
         remembering=world.stale,
-        mixed=not (both and older == set(running)),
+        mixed=not (both and older == set(running)) or world.proxy == "deaf",
         proxy_up=world.proxy != "stopped",
         drained=set(world.drained),
         sides=set(world.sides),
@@ -227,7 +227,7 @@ def worlds(draw: st.DrawFn, *, calm: bool = False) -> World:
     gone = draw(st.sampled_from([(), (), ("decoder-7",), ("prefiller-7",), ("decoder-7", "prefiller-8")]))
     known = sorted(n for n, state in engines.items() if state != "new")
     apart = draw(st.booleans())
-    # One that cannot be told cannot keep stale peers apart: the plan says that requests fail meanwhile.
+    # One that cannot be told keeps nobody apart: the plan says that requests fail meanwhile.
     deaf = () if rollout["stale"] else ("deaf",)
     proxy = draw(st.sampled_from(("fine", "fine", "fine", "restarts", "stopped", *deaf)))
     left: list[str] = []
