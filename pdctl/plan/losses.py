@@ -24,7 +24,7 @@ def _farewell(work: Work, door: Front, step: Step) -> str:
     if not gone:
         return ""
     url, lost = work.topology.proxy.url, f"the proxy on {some(gone)} ends, with what it works on"
-    if step.kind is StepKind.STOP:
+    if step.kind is StepKind.STOP and not door.runs:
         return f"no request is taken until the proxy on {door.key.host} is up, at {url}: {lost}"
     return f"clients have to use {url} by then: {lost}"
 

@@ -158,7 +158,9 @@ def rolling(members: Iterable[Member]) -> list[str]:
 
 
 def only(role: Role, batch: Sequence[str]) -> str:
-    return f"no other {role} serves: nothing is answered until {some(batch)} is back"
+    back = "it is back" if len(batch) == 1 else "they are back"
+    works = f"{some(batch)} work{'s' if len(batch) == 1 else ''} on"
+    return f"no other {role} serves: what {works} fails, and nothing is answered until {back}"
 
 
 def told(

@@ -175,14 +175,23 @@ def _room(work: Work, course: Course) -> list[Step]:
     drained or apart serves again before that, unless a tied one begins."""
     door, keys = course.door, (*course.leaving, *course.halting)
     names = _drainable(work, course, keys)
-    alone = [name for key in keys if work.runs(key) and (name := work.instance(key)) not in names]
-    away = only(Role(alone[0].split("-")[0]), alone) if alone and door.runs else ""
+    away = "; ".join(_nobody_else(work, course, keys)) if door.runs else ""
     leaves = any(work.runs(key) for key in course.rest)
     before = (keys or course.rolled or leaves) and not course.tied  # alone it is the step of the proxy
     left, ends = (_left(course) if before else set()), (() if before and door.sides else None)
     found = [told(door, "settle", (), sorted(left), ends)] if left or ends is not None else []
     found += [told(door, "room", names)] if names else []
     return [*found, Step("stop", "Stop what makes room", keys, StepKind.STOP, outage=away)]
+
+
+def _nobody_else(work: Work, course: Course, keys: Sequence[Key]) -> Iterator[str]:
+    """What is not answered while those of `keys` that run are away, a role at a time."""
+    staying = _staying(work, course, keys)
+    names = [work.instance(key) for key in keys if work.runs(key)]
+    for role in START_ORDER:
+        alone = sorted(name for name in names if name.split("-")[0] == role)
+        if alone and role not in staying:
+            yield only(role, alone)
 
 
 def _farewells(work: Work, course: Course) -> tuple[list[Step], list[Step]]:
@@ -229,15 +238,21 @@ def _drainable(work: Work, course: Course, keys: Sequence[Key], started: Set[str
     door = course.door
     if not door.listens:
         return []
+    staying = started | _staying(work, course, keys)
+    found = [work.instance(key) for key in keys if work.runs(key) and key.id != door.key.id]
+    return sorted(name for name in found if name.split("-")[0] in staying)
+
+
+def _staying(work: Work, course: Course, keys: Sequence[Key]) -> set[str]:
+    """The roles of which one serves while `keys` do not."""
+    door = course.door
     # An earlier rollout that was tied goes on from its sides: whether they are whole, nobody knows here.
     unsure = door.drained | (door.sides if course.tied else frozenset())
-    staying = started | {
+    return {
         unit.role
         for key, unit in work.units.items()
         if work.runs(key) and key not in keys and unit.instance not in unsure
     }
-    found = [work.instance(key) for key in keys if work.runs(key) and key != door.key]
-    return sorted(name for name in found if name.split("-")[0] in staying)
 
 
 def _learned(work: Work) -> tuple[Key, ...]:

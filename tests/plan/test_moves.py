@@ -93,3 +93,33 @@ def test_engines_that_restart_while_the_proxy_s_host_is_left_out_are_said_to_res
     assert not any(
         "keep serving" in words for words in radius(found.topology, plan, found.observed)._service()
     )
+
+
+def test_decoders_that_change_places_are_drained_if_one_stays_else_said_to_lose_their_work() -> None:
+    lost = "what decoder-0 and decoder-1 work on fails, and nothing is answered until they are back"
+    found = edit(SWAPPED, spec=PLACED)
+    assert outages(found.plan) == {"stop": f"no other decoder serves: {lost}"}
+    assert list(of(found)._service()) == [
+        f"no other decoder serves: {lost}",
+        "prefillers and the proxy keep running",
+    ]
+    more = PLACED.replace("[h1, h2]", "[h1, h2, h2]")
+    found = edit(("[h1, h2, h2]", "[h2, h1, h2]"), spec=more)
+    assert [s.drain for s in found.plan.steps if s.name == "room"] == [("decoder-0", "decoder-1")]
+    assert not outages(found.plan)
+
+
+def test_both_roles_that_change_places_are_named_both() -> None:
+    both = PLACED.replace("prefillers:\n    count: 2", "prefillers:\n    placement: [h1, h2]")
+    prefills = ("prefillers:\n    placement: [h1, h2]", "prefillers:\n    placement: [h2, h1]")
+    stop = outages(edit(prefills, SWAPPED, spec=both).plan)["stop"]
+    assert "no other prefiller serves: what prefiller-0 and prefiller-1" in stop
+    assert "no other decoder serves: what decoder-0 and decoder-1" in stop
+
+
+def test_an_old_proxy_that_a_cut_off_apply_left_behind_is_removed_and_not_drained() -> None:
+    found = edit(MOVED, spec=PLACED)
+    old = {key: row for key, row in found.observed.items() if key not in found.desired}
+    plan = again(found, {**found.desired, **old})
+    assert steps(plan) == {"delete": ["h1 proxy"]}
+    assert "the proxy on h1 ends" in outages(plan)["delete"]
