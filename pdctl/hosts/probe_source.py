@@ -27,6 +27,7 @@ MODULES = (
     "pdctl_observe_packages",
     "pdctl_observe_units",
     "pdctl_observe_venvs",
+    "pdctl_recorded",
     "pdctl_observe",
 )
 TURN = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +14,8 @@ from ansible.module_utils.pdctl_observe_generations import kept_state
 from ansible.module_utils.pdctl_observe_packages import observe_packages
 from ansible.module_utils.pdctl_observe_units import observe_units
 from ansible.module_utils.pdctl_observe_venvs import observe_venv
-from ansible.module_utils.pdctl_rows import Row, Rows, row_id, row_of
+from ansible.module_utils.pdctl_recorded import read_record, remembered
+from ansible.module_utils.pdctl_rows import Row, Rows, row_id
 
 ONE_BY_ONE: dict[str, Callable[[Row, str], Row | None]] = {
     "user": lambda row, cluster: observe_user(row),
@@ -81,29 +81,6 @@ def strays(asked: list[Row], cluster: str) -> list[str]:
     known = {row["name"] for row in asked if row["kind"] == "unit"}
     known |= {os.path.basename(row["path"]) for row in asked if row["kind"] == "file"}
     return [name for name in unit_files(cluster) if name not in known]
-
-
-def remembered(record: Row | None) -> list[Row]:
-    """What the record says pdctl put here, or was putting here when it was interrupted."""
-    if not record:
-        return []
-    pending = [dict(row_of(entry["id"]), secret=entry.get("secret", False)) for entry in record["pending"]]
-    return list(record["resources"]) + pending
-
-
-def read_record(path: str, errors: list[str]) -> Row | None:
-    """The record, or None when there is none or it cannot be used."""
-    try:
-        with open(path, encoding="utf-8") as handle:
-            record: Row = json.load(handle)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        errors.append(f"{path}: {error}")
-        return None
-    record.setdefault("resources", [])
-    record.setdefault("pending", [])
-    return record
 
 
 def _reading(what: str, errors: list[str], look: Callable[..., Any], *args: Any) -> Any:

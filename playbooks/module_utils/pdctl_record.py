@@ -12,12 +12,10 @@ from ansible.module_utils.pdctl_difference import Problem
 from ansible.module_utils.pdctl_files import write_file
 from ansible.module_utils.pdctl_generations import forget_all
 from ansible.module_utils.pdctl_namespace import UNIT_FOLDER, is_own
-from ansible.module_utils.pdctl_observe import read_record
+from ansible.module_utils.pdctl_recorded import META, VERSION, read_record
 from ansible.module_utils.pdctl_rows import Row, Rows, row_id
 
-VERSION = 1
 PACKAGE, TREE = "package:", "tree:"  # what an extra is when it is no path of a single file or folder
-META = ("applied_at", "by", "pdctl", "spec_digest")
 
 
 class Record:
@@ -34,6 +32,8 @@ class Record:
     def __init__(self, path: str, cluster: str) -> None:
         errors: list[str] = []
         found = read_record(path, errors)
+        if found and found["version"] > VERSION:
+            errors.append(f"{path}: a newer pdctl wrote it (version {found['version']}); upgrade pdctl")
         if errors:
             raise Problem(f"the record cannot be used: {errors[0]}")
         self.path = path

@@ -88,7 +88,7 @@ def test_what_the_record_remembers_is_looked_at_too(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"x")
     record = Path(request["record"])
     record.parent.mkdir(parents=True)
-    rows = [{"kind": "file", "path": str(tmp_path / "recorded"), "created": True}]
+    rows = [{"kind": "file", "path": str(tmp_path / "recorded"), "digest": "sha256:0", "created": True}]
     pending = [
         {"id": f"file:{tmp_path / 'pending'}", "created": True},
         {"id": f"file:{tmp_path / 'secret'}", "created": True, "secret": True},

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from ansible.module_utils.pdctl_difference import COMPARED, difference
 from ansible.module_utils.pdctl_files import render_environment
-from ansible.module_utils.pdctl_observe import observe_rows, row_id, row_of
+from ansible.module_utils.pdctl_observe import observe_rows
 from ansible.module_utils.pdctl_observe_files import secret_digest
+from ansible.module_utils.pdctl_rows import row_id, row_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
