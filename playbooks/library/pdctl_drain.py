@@ -11,8 +11,8 @@ description:
     then instances are undrained (until the proxy reaches them), then others are drained (until they have no
     request and hold no KV, and have been so for C(lease_s)).
   - When a drain takes longer than C(timeout_s), what it drained is undrained again and the module fails.
-  - Without a proxy there is nothing to drain; one that systemd is starting again is waited for, and the module
-    fails when it does not come back. Instances that the proxy does not know are left out.
+  - Without a proxy there is nothing to drain; one that systemd is starting again is waited for, and the
+    module fails when it does not come back. Instances that the proxy does not know are left out.
 options:
   request:
     description:
