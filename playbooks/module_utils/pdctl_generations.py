@@ -77,7 +77,10 @@ def collect_garbage(folder: str, oldest: int) -> None:
     gone = [row for row in found if row["number"] < oldest and row["number"] not in needed]
     for row in gone:
         remove(path_of(folder, row["number"]))
-    used = {name for row in found if row not in gone for name in row.get("blobs", ())}
+    left = [row for row in found if row not in gone]
+    if any(row["state"] == BROKEN for row in left):  # who puts it back from a backup needs what it names
+        return
+    used = {name for row in left for name in row.get("blobs", ())}
     with contextlib.suppress(FileNotFoundError):
         for name in os.listdir(os.path.join(folder, STORE)):
             if name not in used:

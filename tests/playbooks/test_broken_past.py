@@ -164,3 +164,14 @@ def test_with_all_of_it_broken_an_apply_still_begins_and_ends(tmp_path: Path) ->
     assert take(tmp_path, generation=generation(2, file_row(tmp_path / "x"))) == {}
     assert end(tmp_path, number=2, state="complete") == {}
     assert kept(tmp_path)["generations"][-1]["state"] == "complete"
+
+
+def test_a_manifest_that_is_put_back_from_a_backup_finds_all_that_it_names(tmp_path: Path) -> None:
+    rows = [file_row(tmp_path / "x", b"one\n")]
+    applied(tmp_path, 1, *rows)
+    path = folder(tmp_path) / "generations/1.json"
+    backup = path.read_bytes()
+    put(path, b"")
+    applied(tmp_path, 2, file_row(tmp_path / "x", b"two\n"))
+    put(path, backup)
+    assert ask(tmp_path, "recall", number=1)["manifest"]["rows"] == rows
