@@ -15,6 +15,9 @@ from pdctl.topology.placement import POOL_FIELD
 # Without these a spec is none; whatever else is refused can be left to pdctl.
 KEPT = {"cluster", "hosts", "model", "serving", "name", "id", "host", "prefillers", "decoders", "instances"}
 ATTEMPTS = 200
+# Estimates, which a deployment that runs proves wrong.
+ESTIMATES = ("MEM001", "MEM003", "MODEL004", "MODEL007", "NET001")
+RUNS = "it was running so when this file was written"
 SECTIONS: dict[str, Section] = {POOL_FIELD[Role(role)]: section for role, section in POOLS.items()}
 
 
@@ -34,6 +37,8 @@ def repaired(values: dict[str, Any]) -> tuple[dict[str, Any], list[Note], tuple[
 
 
 def _mend(values: dict[str, Any], problem: Problem) -> Note | None:
+    if problem.rule in ESTIMATES:
+        return _set_aside(values, problem)
     if problem.path[-1:] == ("tensor_parallel",) and problem.path[:1] == ("serving",):
         return _one_width(values, problem)
     for end in range(len(problem.path), 0, -1):
@@ -43,6 +48,12 @@ def _mend(values: dict[str, Any], problem: Problem) -> Note | None:
         if lookup(values, path) is not None:
             return _leave_out(values, path, problem)
     return None
+
+
+def _set_aside(values: dict[str, Any], problem: Problem) -> Note:
+    values.setdefault("suppress", []).append({"rule": problem.rule, "reason": RUNS})
+    text = f"pdctl would refuse it: {problem.message}; it runs, so {problem.rule} is suppressed"
+    return Note(Kind.GUESS, _section(problem.path), _name(problem.path[:2]), text)
 
 
 def _leave_out(values: dict[str, Any], path: Path, problem: Problem) -> Note:

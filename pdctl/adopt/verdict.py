@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pdctl.errors import ErrorGroup, PdctlError
+from pdctl.errors import ErrorGroup, PdctlError, SpecError
 from pdctl.spec.finding import Path
 from pdctl.spec.load import parse
 from pdctl.spec.locate import read
@@ -23,6 +23,7 @@ NAME = "draft"
 class Problem:
     path: Path
     message: str
+    rule: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,5 +72,6 @@ def prune(values: dict[str, Any], path: Path) -> None:
 
 def _problem(error: PdctlError) -> Problem:
     """`where` is `draft:12:5: serving.decoders` from the file, or a key path alone from the topology."""
+    rule = error.rule if isinstance(error, SpecError) else ""
     where = (error.where or "").rpartition(" ")[2]
-    return Problem(() if where.startswith(f"{NAME}:") else read(where), error.message)
+    return Problem(() if where.startswith(f"{NAME}:") else read(where), error.message, rule)

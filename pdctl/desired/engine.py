@@ -94,10 +94,6 @@ def notes(topology: Topology, instance: Instance) -> list[str]:
         found.append(
             "prompt must fit into one step: --max-num-seqs 1 and a budget of --max-model-len tokens."
         )
-    if instance.role in topology.utilization:
-        found.append(
-            "--gpu-memory-utilization leaves room for the transfer buffer, which lies beside vLLM's share."
-        )
     if instance.role is Role.DECODER and topology.spec.serving.connector == "lmcache":
         found.append(
             "No prefix caching on decoders: chunks that the engine already has would never leave the buffer."
