@@ -1,0 +1,90 @@
+"""`pdctl lock` from outside: what it prints, how it ends, and what it leaves when it is interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pdctl.bundle.locking import write_lock
+from pdctl.bundle.uv import uv_program
+from tests.desired.test_locking import SIMULATOR, STACK, lock_for, with_proxy
+from tests.spec.breaking import sound_but_for
+
+HERE = Path(__file__).parents[2]
+
+
+def pdctl(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pdctl", *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(HERE), **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "cluster.yaml").write_text(sound_but_for(STACK))
+    write_lock(with_proxy(lock_for(STACK)), tmp_path / "cluster.lock")
+    return tmp_path
+
+
+def test_check_tells_a_current_lock_from_a_stale_and_a_missing_one(folder: Path) -> None:
+    assert pdctl(folder, "lock", "--check").stdout == "cluster.lock is current\n"
+    (folder / "cluster.yaml").write_text(sound_but_for('stack: {base: cuda13-2026, nixl: "1.5.0"}\n'))
+    done = pdctl(folder, "lock", "--check", "--json")
+    document = json.loads(done.stdout)
+    assert done.returncode == 2
+    assert document["moved"] == [{"name": "nixl", "then": "1.5.1", "now": "1.5.0"}]
+    (folder / "cluster.lock").unlink()
+    done = pdctl(folder, "lock", "--check")
+    assert done.returncode == 2 and "there is no cluster.lock" in done.stdout
+
+
+def test_a_stale_lock_stops_validate_and_diff_before_any_host_is_asked(folder: Path) -> None:
+    (folder / "cluster.yaml").write_text(sound_but_for('stack: {base: cuda13-2026, nixl: "1.5.0"}\n'))
+    for command in ("validate", "diff", "apply"):
+        done = pdctl(folder, command)
+        assert done.returncode == 1
+        assert "cluster.lock:7:1: the lock was made from something else: nixl: 1.5.1 -> 1.5.0" in done.stderr
+    assert pdctl(folder, "validate", "--format", "github").stdout.startswith(
+        "::error file=cluster.lock,line=7"
+    )
+
+
+def test_an_interrupted_lock_leaves_the_old_one(tmp_path: Path) -> None:
+    uv_program(print)
+    (tmp_path / "cluster.yaml").write_text(sound_but_for(SIMULATOR))
+    write_lock(with_proxy(lock_for(SIMULATOR)), tmp_path / "cluster.lock")
+    before = (tmp_path / "cluster.lock").read_bytes()
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and never answers
+        index = f"http://127.0.0.1:{silent.getsockname()[1]}/simple"
+        env = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))}
+        env |= {"PIP_INDEX_URL": index, "UV_NO_CACHE": "1", "PYTHONPATH": str(HERE)}
+        run = subprocess.Popen(
+            [sys.executable, "-m", "pdctl", "lock"], cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True
+        )
+        silent.settimeout(60)
+        connection, _ = silent.accept()
+        run.send_signal(signal.SIGINT)
+        said = run.communicate(timeout=30)[1]
+        connection.close()
+    assert run.returncode == 130 and "interrupted" in said
+    assert (tmp_path / "cluster.lock").read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cluster.lock", "cluster.yaml"]
+
+
+def test_explain_tells_the_shipped_stacks(tmp_path: Path) -> None:
+    assert "article-2025" in pdctl(tmp_path, "explain", "stack").stdout
+    document = json.loads(pdctl(tmp_path, "explain", "cuda13-2026", "--json").stdout)
+    pairs = {tuple(row["pair"]): row["status"] for row in document["pairs"]}
+    assert pairs["vllm", "lmcache"] == "proven" and document["pins"]["vllm"] == "0.32.0"
