@@ -93,7 +93,8 @@ def destroy(path: Spec = CLUSTER, yes: Yes = False, json: Json = False) -> None:
     from pdctl.apply.account import account
     from pdctl.apply.generations import numbers
     from pdctl.apply.look import look_for
-    from pdctl.cli.carry import take_away
+    from pdctl.apply.quiet import when_quiet
+    from pdctl.cli.carry import say, take_away
     from pdctl.hosts.local_lock import local_lock
     from pdctl.hosts.sessions import sessions_for
     from pdctl.plan.document import plan_document
@@ -101,7 +102,11 @@ def destroy(path: Spec = CLUSTER, yes: Yes = False, json: Json = False) -> None:
     from pdctl.views.plan import show_plan
 
     with local_lock(topology.cluster), sessions_for(topology.spec, folder_of(path)) as sessions:
-        seen = look_for(topology, folder_of(path), {}, sessions=sessions)
+        seen = when_quiet(
+            lambda: look_for(topology, folder_of(path), {}, sessions=sessions),
+            lambda seen: seen.seen.kept,
+            say,
+        )
         warn(seen.warnings)
         document = plan_document(seen.plan, account(seen))
         if not json:

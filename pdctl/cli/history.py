@@ -79,7 +79,9 @@ def rollback(
 
     from pdctl.apply.account import account
     from pdctl.apply.history import past, target
+    from pdctl.apply.quiet import when_quiet
     from pdctl.apply.rollback import look_back
+    from pdctl.cli.carry import say
     from pdctl.hosts.local_lock import local_lock
     from pdctl.hosts.sessions import sessions_for
     from pdctl.plan.document import plan_document
@@ -88,7 +90,7 @@ def rollback(
 
     folder = folder_of(path)
     with local_lock(topology.cluster), sessions_for(topology.spec, folder) as sessions:
-        seen = past(sessions, topology.cluster)
+        seen = when_quiet(lambda: past(sessions, topology.cluster), lambda seen: seen.kept, say)
         back = look_back(topology, folder, sessions, seen, target(seen, number))
         warn(back.look.warnings)
         document = plan_document(back.look.plan, account(back.look))

@@ -53,13 +53,21 @@ class Planned:
 def planned(
     topology: Topology, reading: Reading, folder: Path, targets: Targets, sessions: Sessions | None = None
 ) -> Planned:
-    """Look at the hosts, and say what would be done within `targets`, and why."""
+    """Look at the hosts, and say what would be done within `targets`, and why.
+
+    With `sessions`, to do it: once nothing is at work there any more.
+    """
     from pdctl.apply.account import account
     from pdctl.apply.look import look, world_of
+    from pdctl.apply.quiet import when_quiet
+    from pdctl.cli.carry import say
     from pdctl.plan.agreement import refuse_split
     from pdctl.plan.document import plan_document
 
-    seen = look(topology, folder, sessions=sessions, targets=targets or None)
+    def looked() -> Look:
+        return look(topology, folder, sessions=sessions, targets=targets or None)
+
+    seen = when_quiet(looked, lambda seen: seen.seen.kept, say) if sessions else looked()
     details = account(seen, reading)
     if seen.selection:
         refuse_split(seen.selection, world_of(seen), details.reasons)

@@ -111,7 +111,8 @@ class SpecText:
 @dataclass(frozen=True)
 class Kept:
     """What a host keeps beside the record. `mark` changes with every apply that does anything there; `broken`
-    are files of it that say nothing, and why."""
+    are files of it that say nothing, and why; `busy` while a module is at work, also that of an apply that was
+    killed."""
 
     lock: LockOwner | None = None
     generations: tuple[Generation, ...] = ()  # oldest first
@@ -119,6 +120,7 @@ class Kept:
     spec_text: SpecText | None = None  # of its newest complete generation
     mark: str = ""
     broken: tuple[str, ...] = ()
+    busy: bool = False
 
 
 @dataclass(frozen=True)

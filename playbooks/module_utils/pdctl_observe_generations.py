@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import os
 import re
@@ -20,6 +21,7 @@ from ansible.module_utils.pdctl_shapes import (
     shaped,
 )
 
+AT_WORK = "/var/lib"  # what pdctl_host_lock.py locks; this program comes without it
 # Beside the record:
 LOCK = "lock"  # a folder, so that making it is atomic
 OWNER = "owner.json"  # in it
@@ -45,7 +47,20 @@ def kept_state(record: str) -> Row:
         "spec_text": newest_spec(folder, found, broken),
         "mark": mark(record, found),
         "broken": broken,
+        "busy": is_busy(),
     }
+
+
+def is_busy(place: str = AT_WORK) -> bool:
+    """Whether a module is at work: that of an apply that was killed runs on until its own work is done."""
+    folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(folder)
+    return False
 
 
 def lock_owner(folder: str) -> Row | None:

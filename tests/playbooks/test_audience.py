@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.pdctl_audience import is_unheard
+from ansible.module_utils.pdctl_host_lock import LOCKED
+from ansible.module_utils.pdctl_observe_generations import AT_WORK, is_busy
 
 from pdctl.assets import assets
 
@@ -67,3 +69,12 @@ def test_who_waits_for_its_turn_takes_it_only_while_somebody_listens(
         module.wait(timeout=10)
     if leaves:
         os.close(folder)
+
+
+def test_a_module_at_work_is_seen_and_not_disturbed(tmp_path: Path) -> None:
+    assert AT_WORK == LOCKED and not is_busy(str(tmp_path))
+    folder = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    assert is_busy(str(tmp_path)) and is_busy(str(tmp_path))
+    os.close(folder)
+    assert not is_busy(str(tmp_path))
