@@ -111,7 +111,7 @@ class SpecText:
 @dataclass(frozen=True)
 class Kept:
     """What a host keeps beside the record. `mark` changes with every apply that does anything there; `broken`
-    are files of it that say nothing, and why; `busy` while a module is at work, also that of an apply that was
+    are files of it that say nothing, and why; `busy` while a module is at work, also one of an apply that was
     killed."""
 
     lock: LockOwner | None = None

@@ -70,7 +70,7 @@ def builds(line: Line, host: str) -> bool:
     return line.lab.exec(host, ["sh", "-c", "ls -d /opt/pdctl/venvs/.pdctl-build"]).returncode == 0
 
 
-def ended(running: subprocess.Popen[str], timeout: float = 60) -> Ran:
+def ended(running: subprocess.Popen[str], timeout: float = 120) -> Ran:
     out, err = running.communicate(timeout=timeout)
     return Ran(running.returncode, out, err)
 

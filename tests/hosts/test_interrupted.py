@@ -48,7 +48,7 @@ def test_after_a_kill_nothing_waits_on_for_an_engine_that_never_serves(line: Lin
     line.write()
     begun_at = time.monotonic()
     converges(line)
-    assert time.monotonic() - begun_at < 60
+    assert time.monotonic() - begun_at < 300
 
 
 def test_a_second_apply_at_the_same_time_is_refused_and_told_of_the_first(line: Line) -> None:
@@ -100,7 +100,7 @@ def test_a_host_lost_in_the_middle_is_named_and_the_next_apply_goes_on(
         ran = ended(running).must(1)
     finally:
         back(line)
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 120
     rows = error_of(ran)
     assert rows[0] == "error: `line` was not brought to its spec on 1 host"
     assert re.match(r"  h2: (its ssh connection was lost|there is no ssh connection)", rows[1]), ran.err
