@@ -83,7 +83,7 @@ def broken(path: Path) -> None:
 @pytest.fixture
 def bug(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A command with a bug in it; the answer is where its log goes."""
-    monkeypatch.setattr(spec, "load_topology", broken)
+    monkeypatch.setattr(spec, "judge_spec", broken)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     return tmp_path / "pdctl" / "error.log"
 
