@@ -28,7 +28,7 @@ apt:             ## Install the Debian packages that virtual hosts need
 # A server is only wanted by the tests; on a machine that runs systemd its package would start one.
 	@[ -d /run/systemd/system ] || tools/apt openssh-server
 
-apt-tests: apt   # The clock of a controller that goes wrong; a test is skipped without it
+apt-tests: apt   ## The same, and what only tests need: a clock that goes wrong
 	@tools/apt libfaketime
 
 test: venv apt-tests   ## Run everything: lint, unit, hosts, engine
