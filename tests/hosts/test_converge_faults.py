@@ -11,7 +11,10 @@ import pytest
 from tests.hosts.cluster import CONFIG, TOKEN, VENV, Cluster, cluster_on_hosts, main_pids, unit_name
 from tests.hosts.plays import BASE, CLUSTER, file, start
 
-pytestmark = [pytest.mark.hosts, pytest.mark.skip(reason="its plays do not fit the folder that bundles travel through now")]
+pytestmark = [
+    pytest.mark.hosts,
+    pytest.mark.skip(reason="its plays do not fit the folder that bundles travel through now"),
+]
 
 
 @pytest.fixture(scope="module")
