@@ -10,10 +10,13 @@ REVISION = re.compile(r"^.Environment=PDCTL_REVISION=[0-9a-f]{16}$")
 BEFORE = 16  # characters kept before a difference: the option that a value belongs to
 GAP = "…"
 HEADS = 2  # lines with the names of the files
+HEAD = "--- "  # the first of them
 
 
 def hunks(diff: Sequence[str], width: int) -> list[str]:
-    """What is shown of a diff on `width` columns."""
+    """What is shown of a diff on `width` columns; what is said in the place of a diff is shown as it is."""
+    if not diff[:1] or not diff[0].startswith(HEAD):
+        return list(diff)
     found: list[str] = []
     for hunk in _parts(diff[HEADS:]):
         lines = [line for line in hunk if not REVISION.match(line)]

@@ -82,7 +82,13 @@ def start(
     return subprocess.Popen(
         command,
         cwd=assets("playbooks") if name == "destroy" else written(lab.paths.directory, hosts),
-        env={**os.environ, "ANSIBLE_NOCOLOR": "1", **(env or {})},
+        env={
+            **os.environ,
+            "ANSIBLE_NOCOLOR": "1",
+            # Another lab's hosts have the same names, and Ansible would find its connections to them.
+            "ANSIBLE_SSH_CONTROL_PATH_DIR": str(lab.paths.directory / "cp"),
+            **(env or {}),
+        },
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -13,7 +13,6 @@ from tests.hosts.plays import BASE, CLUSTER, file, start
 
 pytestmark = [
     pytest.mark.hosts,
-    pytest.mark.skip(reason="its plays do not fit the folder that bundles travel through now"),
 ]
 
 

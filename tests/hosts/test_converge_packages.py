@@ -16,7 +16,6 @@ from tests.hosts.plays import Run, file, inside, package, play, request, snapsho
 from tests.labs import lab_hosts
 
 pytestmark = [
-    pytest.mark.skip(reason="its plays do not fit the folder that bundles travel through now"),
     pytest.mark.hosts,
     pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="makes packages with dpkg-deb"),
 ]

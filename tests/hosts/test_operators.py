@@ -122,7 +122,7 @@ def test_after_a_kill_the_lock_is_stale_here_and_taken_over_with_a_word(line: Li
     assert "nobody can be asked" in asked.err and owner(line) and owner(line, "h2")
     diff = line.pdctl("diff").must()
     assert f"it is stale: its process {running.pid} on this machine has ended" in diff.err
-    assert re.search(r'generation \d+ \(\S+, \d+ s ago\) was cut off in step "[^"]+"', diff.err)
+    assert re.search(r'generation \d+ \(\S+, \d+ s ago\) was cut off (in|after) step "[^"]+"', diff.err)
     ran = line.apply("--no-verify")
     assert f"stale, taken over: its process {running.pid} on this machine has ended" in ran.err
     assert unlocked(line)
