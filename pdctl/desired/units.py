@@ -17,6 +17,7 @@ from pdctl.desired.layout import (
 from pdctl.desired.proxy import static_digest
 from pdctl.desired.render import render
 from pdctl.knowledge.gpus import GPUS
+from pdctl.knowledge.needs import GPU_ENGINE_LIMITS
 from pdctl.state import File, Resource, Unit, Venv
 from pdctl.state.digest import content_digest, object_digest
 from pdctl.topology.model import Instance, Role, Topology
@@ -43,7 +44,9 @@ def instance_unit(
         notes=notes(topology, instance),
         after=_after(topology, instance),
         gpus_on_host=topology.hosts[instance.host].gpus if uses_gpus(topology.spec) else 0,
+        numa=instance.near.numa,
         secrets=tuple(topology.spec.secrets),
+        limits=GPU_ENGINE_LIMITS if uses_gpus(topology.spec) else (),
     )
     return _resources(topology, process)
 
@@ -95,7 +98,9 @@ class _Process:
     notes: Sequence[str] = ()
     after: Sequence[str] = ()
     gpus_on_host: int = 0
+    numa: tuple[int, ...] = ()  # nodes whose CPUs and memory it keeps to
     secrets: tuple[str, ...] = ()
+    limits: tuple[tuple[str, str], ...] = ()
     static: tuple[str, ...] = ()  # digests that stand for its inputs, where it can take up the rest itself
     loaded: str = ""
     control: str = ""
@@ -123,6 +128,7 @@ def _resources(topology: Topology, process: _Process) -> list[Resource]:
             argv=tuple(process.words),
             environment=tuple(sorted(process.variables.items())),
             secret_names=process.secrets,
+            limits=process.limits,
             health_url=process.health[0],
             health_s=process.health[1],
             inputs=(env.id, *(file.id for file in process.inputs), process.venv.id),
@@ -146,6 +152,7 @@ def _text(cluster: str, process: _Process, env: File) -> bytes:
         notes=process.notes,
         after=process.after,
         gpus_on_host=process.gpus_on_host,
+        numa=process.numa,
     )
 
 

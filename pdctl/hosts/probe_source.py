@@ -20,6 +20,8 @@ MODULES = (
     "pdctl_namespace",
     "pdctl_control",
     "pdctl_sockets",
+    "pdctl_process",
+    "pdctl_observe_pci",
     "pdctl_observe_facts",
     "pdctl_observe_foreign",
     "pdctl_observe_files",

@@ -1,4 +1,4 @@
-"""What a host must have beyond what a spec says: room on its disk, and a clock that agrees."""
+"""What a host must have beyond what a spec says: room on its disk, limits, and a clock that agrees."""
 
 from __future__ import annotations
 
@@ -19,5 +19,9 @@ RUNTIME_BYTES = {
 # journals, records and benchmarks of several hosts are read side by side; chrony keeps hosts within
 # milliseconds, so that more than this means that nobody keeps them.
 CLOCK_S = 5.0
+# The least that the process of an engine on GPUs must have, whatever its unit asks for: systemd cannot give
+# more than it has itself. UCX registers memory with GPUs and network cards, which counts as locked (openucx
+# issue 8229: queues cannot be made with 64 KiB); an engine opens a file for every shard, socket and peer.
+GPU_ENGINE_LIMITS = (("Max locked memory", "unlimited"), ("Max open files", "65536"))
 # Architecture that all wheels are locked for (uname -m).
 ARCH = "x86_64"

@@ -117,7 +117,8 @@ class Unit:
     restart that happened outside pdctl, and only drift looks at it. `inputs` are the ids of the resources
     the process reads; `restart` is the plan's order to restart although the unit itself looks right.
     `ports` are those that a process listens on which is not the wanted one: another may need them. `crashes`
-    counts how often systemd has started it again since somebody started it.
+    counts how often systemd has started it again since somebody started it. `limits` are the least that its
+    process must have, by their names in /proc/PID/limits.
 
     Only the proxy has these, and tells them on its `control` socket: `loaded` is the digest of the
     configuration it has read, of which a part is taken up without a restart; `drained` are instances that it
@@ -138,6 +139,7 @@ class Unit:
     argv: tuple[str, ...] = field(default=(), compare=False, repr=False)
     environment: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
     secret_names: tuple[str, ...] = field(default=(), compare=False)
+    limits: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     health_url: str = field(default="", compare=False)
     health_s: int = field(default=0, compare=False)
     inputs: tuple[str, ...] = field(default=(), compare=False)

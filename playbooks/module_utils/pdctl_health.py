@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 
 from ansible.module_utils.pdctl_audience import stay_for_audience
 from ansible.module_utils.pdctl_difference import Problem
-from ansible.module_utils.pdctl_observe_units import activity, unit_states
+from ansible.module_utils.pdctl_observe_units import activity, members, unit_states
+from ansible.module_utils.pdctl_process import bytes_read, short_limits
 from ansible.module_utils.pdctl_rows import Row
 from ansible.module_utils.pdctl_sockets import other_holder
 
@@ -68,6 +69,7 @@ class Wait:
         self.limit = row.get("health_s") or DEFAULT_LIMIT_S
         self.left = left
         self.touched = touched
+        self.row = row
         self.ours = ours  # started together: one may still hold what another one will get
         self.restarts = -1
         self.settling = ("", 0.0)
@@ -82,11 +84,26 @@ class Wait:
         """True when it serves; raises Unhealthy when it will not."""
         self.refuse_hopeless(state)
         if self.may_serve(state) and self.serves(state, answers, elapsed):
+            self.refuse_short_limits(state)
             return True
         if elapsed > self.limit:
             late = f"did not become healthy in {self.limit} s"
-            raise self.unhealthy(f"not healthy within {self.limit} s: {self.seen}", late)
+            seen = f"{self.seen}{self.loading(state)}"
+            raise self.unhealthy(f"not healthy within {self.limit} s: {seen}", late)
         return False
+
+    def refuse_short_limits(self, state: dict[str, str]) -> None:
+        """What systemd itself was not given it cannot give on: the unit asks for it, the process lacks it."""
+        short = short_limits(self.row, int(state["MainPID"] or 0))
+        if short:
+            where = "what lowers it shows `systemctl cat`, or systemd itself has no more on this host"
+            raise self.unhealthy(f"{'; '.join(short)}: {where}", short[0])
+
+    def loading(self, state: dict[str, str]) -> str:
+        """A slow load is no failure of the engine: how far it has come."""
+        alive = state["ActiveState"] == "active" and self.url
+        read = bytes_read(members(state["ControlGroup"])) if alive else 0
+        return f"; still loading, {read / 1e9:.1f} GB read" if alive else ""
 
     def refuse_hopeless(self, state: dict[str, str]) -> None:
         if is_queued(state):

@@ -13,6 +13,7 @@ from ansible.module_utils.pdctl_control import (
     SilentError,
     proxy_state,
 )
+from ansible.module_utils.pdctl_process import short_limits
 from ansible.module_utils.pdctl_rows import Row
 from ansible.module_utils.pdctl_sockets import ports_of
 
@@ -65,6 +66,7 @@ def observe_unit(row: Row, state: State, ours: set[str], manager: dict[str, str]
     deviations = []
     if REVISION in environment and not other:
         deviations += argv_deviations(row, running) + environment_deviations(row, environment, manager)
+        deviations += short_limits(row, running)
     if state["NeedDaemonReload"] == "yes":
         deviations.append("needs daemon-reload")
     deviations += [f"drop-in {path}" for path in drop_ins(row["name"], state) if path not in ours]
@@ -78,7 +80,7 @@ def observe_unit(row: Row, state: State, ours: set[str], manager: dict[str, str]
         **(taken_up(row) if REVISION in environment else NOTHING_LOADED),
         "invocation": state["InvocationID"],
         "control": row.get("control") or "",
-        "ports": ports_of(_members(state["ControlGroup"])) if other else [],
+        "ports": ports_of(members(state["ControlGroup"])) if other else [],
         "crashes": int(state.get("NRestarts") or 0),
     }
 
@@ -184,7 +186,7 @@ def process_environment(pid: int, state: State) -> dict[str, str]:
     own = _environment(pid) if pid else {}
     if not pid or REVISION in own:
         return own
-    for other in _members(state["ControlGroup"]):
+    for other in members(state["ControlGroup"]):
         theirs = _environment(other)
         if REVISION in theirs:
             return {REVISION: theirs[REVISION]}
@@ -206,7 +208,7 @@ def _proc(pid: int, name: str) -> list[bytes]:
     return text[:-1].split(b"\0") if text else []
 
 
-def _members(control_group: str) -> list[int]:
+def members(control_group: str) -> list[int]:
     """Process ids of a unit's control group, in either hierarchy layout."""
     for root in ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd"):
         path = root + control_group + "/cgroup.procs"

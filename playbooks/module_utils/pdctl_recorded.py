@@ -137,6 +137,7 @@ KINDS: dict[str, tuple[Fields, Fields]] = {
             **dict.fromkeys(("crashes", "health_s"), NUMBER),
             "ports": NUMBERS,
             "environment": PAIRS,
+            "limits": PAIRS,
         },
     ),
 }

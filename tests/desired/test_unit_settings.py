@@ -70,6 +70,17 @@ def test_the_clocks_of_engine_and_gate_agree(seconds: int) -> None:
         assert not engine.setting("Service", "ExecStartPost")  # nothing that waits for readiness
 
 
+def test_engines_on_gpus_must_have_the_memory_they_lock_and_others_what_their_host_gives() -> None:
+    limits = {name: {unit.limits for unit in units(name) if unit.role != "proxy"} for name in EXAMPLES}
+    on_gpus = (("Max locked memory", "unlimited"), ("Max open files", "65536"))
+    assert limits.pop("lab") == limits.pop("lab-simulator") == limits.pop("lab-aggregated") == {()}
+    assert limits and all(found == {on_gpus} for found in limits.values())
+
+
+def units(name: str) -> list[Unit]:
+    return [resource for resource in example(name).state.values() if isinstance(resource, Unit)]
+
+
 def test_loading_may_take_half_an_hour_by_default() -> None:
     assert example("hgx-h100-article").engines["decoder-0"].env["VLLM_ENGINE_READY_TIMEOUT_S"] == "1800"
 

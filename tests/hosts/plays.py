@@ -158,6 +158,7 @@ def web_unit(instance: str, port: int, revision: str = "r1", **changes: Any) -> 
         f"[Unit]\nDescription={instance}\nStartLimitIntervalSec=0\n[Service]\nType=exec\nUser=pdctl\n"
         f"ExecStart={words}\nEnvironment=PDCTL_REVISION={revision} GREETING=hello\n"
         f"CacheDirectory=pdctl/{CLUSTER}/{instance}\nRestart={changes.pop('restart_policy', 'no')}\n"
+        f"{changes.pop('settings', '')}\n"
         f"RestartSec=1\n[Install]\nWantedBy=multi-user.target\n"
     )
     unit = {

@@ -53,6 +53,20 @@ def test_an_engine_that_never_answers_is_given_up_after_its_time(cluster: Cluste
     run = cluster.apply(**{"decoder-0": {"argv": argv, "revision": "r5", "health_s": 2}})
     message = run.failure("h1")["msg"]
     assert f"{unit_name('decoder-0')}: not healthy within 2 s: http://127.0.0.1:7200/ does not" in message
+    assert "; still loading, 0.0 GB read" in message
+
+
+def test_an_engine_that_may_lock_too_little_memory_is_not_taken_for_healthy(cluster: Cluster) -> None:
+    """limits.conf says unlimited, as it may: no service gets its limits there."""
+    conf = "/etc/security/limits.d/memory.conf"
+    cluster.inside(f"mkdir -p /etc/security/limits.d; echo '* - memlock unlimited' > {conf}")
+    asked = {"limits": [["Max locked memory", "unlimited"]], "revision": "r7"}
+    run = cluster.apply(**{"decoder-0": {**asked, "settings": "LimitMEMLOCK=65536"}})
+    cluster.inside(f"rm {conf}")
+    message = run.failure("h1")["msg"]
+    assert f"{unit_name('decoder-0')}: Max locked memory is 65536, it needs unlimited: " in message
+    enough = {"limits": [["Max locked memory", "65536"]], "revision": "r8", "settings": "LimitMEMLOCK=65536"}
+    assert cluster.apply(**{"decoder-0": enough}).status == 0
 
 
 FULL = {

@@ -22,6 +22,7 @@ RUNNING = {
     "Result": "success",
     "Job": "",
     "MainPID": str(os.getpid()),
+    "ControlGroup": "",
 }
 URL = "http://127.0.0.1:7100/health"
 
@@ -113,8 +114,21 @@ def test_a_third_restart_ends_the_wait() -> None:
 
 
 def test_a_unit_that_never_answers_is_unhealthy_after_its_time_with_what_was_seen() -> None:
-    with pytest.raises(Unhealthy, match="not healthy within 30 s: it answers 503"):
+    words = r"not healthy within 30 s: it answers 503; still loading, \d+\.\d GB read$"
+    with pytest.raises(Unhealthy, match=words) as caught:
         waiting().is_over(RUNNING, {URL: "it answers 503"}, 31.0)
+    assert caught.value.why == {"u.service": "did not become healthy in 30 s"}
+
+
+def test_a_unit_that_serves_with_less_than_it_needs_is_not_healthy(server: str) -> None:
+    row = {"name": "u.service", "health_url": server, "health_s": 30}
+    enough = Wait({**row, "limits": [["Max open files", "16"]]}, "old", True)
+    assert enough.is_over(RUNNING, {server: "200"}, 1.0)
+    short = Wait({**row, "limits": [["Max open files", "unlimited"]]}, "old", True)
+    with pytest.raises(
+        Unhealthy, match=r"u\.service: Max open files is \d+, it needs unlimited: what lowers it"
+    ):
+        short.is_over(RUNNING, {server: "200"}, 1.0)
 
 
 def test_without_a_url_a_second_in_one_invocation_is_needed() -> None:

@@ -178,6 +178,6 @@ def test_a_process_other_than_the_wanted_one_tells_the_ports_it_listens_on(
 ) -> None:
     """Its files may be new already: nothing else tells what another unit has to wait for."""
     with socket.create_server(("127.0.0.1", 0)) as server, process() as state:
-        monkeypatch.setattr(pdctl_observe_units, "_members", lambda group: [os.getpid()])
+        monkeypatch.setattr(pdctl_observe_units, "members", lambda group: [os.getpid()])
         assert server.getsockname()[1] in seen(state, ROW | {"revision": "r2"})["ports"]
         assert seen(state, ROW | {"revision": "r1"})["ports"] == []

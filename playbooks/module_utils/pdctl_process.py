@@ -1,0 +1,40 @@
+"""Processes of a unit in /proc -> limits that are too low for them, and how much they have read."""
+
+from __future__ import annotations
+
+import re
+
+from ansible.module_utils.pdctl_rows import Row
+
+UNLIMITED = "unlimited"
+LIMIT = re.compile(r"^(Max .+?) {2,}(\S+) ", re.MULTILINE)  # the soft one: the one that counts (proc(5))
+READ = re.compile(r"^(?:rchar|read_bytes): (\d+)$", re.MULTILINE)
+
+
+def short_limits(row: Row, pid: int) -> list[str]:
+    """Of `limits`, {name in /proc/PID/limits: the least}, those that the process falls short of, in words."""
+    least = [tuple(pair) for pair in row.get("limits") or ()]
+    has = dict(LIMIT.findall(_text(pid, "limits"))) if least and pid else {}
+    return [
+        f"{name} is {has[name]}, it needs {wanted}"
+        for name, wanted in least
+        if name in has and _amount(has[name]) < _amount(wanted)
+    ]
+
+
+def bytes_read(pids: list[int]) -> int:
+    """From files by calls, or from disks below mapped files, whichever is more; of all processes together."""
+    return sum(max(map(int, READ.findall(_text(pid, "io"))), default=0) for pid in pids)
+
+
+def _amount(word: str) -> float:
+    return float("inf") if word == UNLIMITED else float(word)
+
+
+def _text(pid: int, name: str) -> str:
+    """Empty when the process has just ended."""
+    try:
+        with open(f"/proc/{pid}/{name}", encoding="ascii") as handle:
+            return handle.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
