@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.hosts.kills import Heard, Said, draw
+from tests.hosts.kills import BEFORE, Heard, Point, Said, draw
 from tests.hosts.line import CONFIG, HOSTS, RECORD, UNITS, Line, changed, soak
 from tests.hosts.mended import leftovers
 from tests.hosts.midway import children
@@ -22,6 +22,8 @@ pytestmark = pytest.mark.hosts
 
 FEW = 8
 MANY = int(os.environ.get("PDCTL_KILL_POINTS", "56"))
+ENOUGH = min(50, MANY)  # points that a soak must have seen, however slow the machine is
+WHILE_LOOKING_S = 0.7
 ENOUGH_S = float(os.environ.get("PDCTL_KILL_S", "3600"))
 # Each of the two differs from the other in a restart of every engine, and in one that comes or goes.
 OTHER: dict[str, Any] = {
@@ -52,6 +54,10 @@ class Kills:
     until: float = field(default_factory=lambda: time.monotonic() + ENOUGH_S)
     rows: list[tuple[str, ...]] = field(default_factory=list)
 
+    @property
+    def aim(self) -> str:
+        return next(name for name in GOALS if name != self.at)
+
     def __str__(self) -> str:
         heads = ("point", "signal", "change", "hit", "seconds", "the next apply did", "restarted", "seconds")
         lines = [heads, tuple("---" for _ in heads), *self.rows]
@@ -77,9 +83,10 @@ def reached(line: Line, goal: str) -> Goal:
     return Goal(timeline, files(line), records(line), set(line.lives()))
 
 
-def set_out(line: Line, goal: str) -> Heard:
-    """An apply that brings wheels and an environment to h2 and has every engine restarted."""
-    line.inside("rm -rf /opt/pdctl/venvs/* /opt/pdctl/bundle/wheels", "h2")
+def set_out(line: Line, goal: str, bare: bool = True) -> Heard:
+    """An apply that has every engine restarted. `bare`: it also brings wheels and an environment to h2."""
+    if bare:
+        line.inside("rm -rf /opt/pdctl/venvs/* /opt/pdctl/bundle/wheels", "h2")
     line.write(**GOALS[goal])
     return Heard(line.start("apply", "--yes", env=surroundings(line)))
 
@@ -112,18 +119,33 @@ def test_an_apply_ended_at_a_random_point_loses_nothing_and_the_next_converges(
     kills: Kills, seed: int
 ) -> None:
     if time.monotonic() > kills.until:
+        assert len(kills.rows) >= ENOUGH, f"{len(kills.rows)} points in {ENOUGH_S:g} s"
         pytest.skip(f"no time is left of {ENOUGH_S:g} s")
-    line, before = kills.line, kills.goals[kills.at]
-    aim = next(name for name in GOALS if name != kills.at)
-    goal = kills.goals[aim]
-    point = draw(seed, goal.timeline)
+    point = draw(seed, kills.goals[kills.aim].timeline)
+    end_and_follow(kills, str(seed), point, at_once=at_once(seed))
 
-    heard = set_out(line, aim)
+
+@soak
+@pytest.mark.timeout(3000)
+def test_an_apply_killed_where_one_step_ends_and_the_next_begins_loses_nothing(kills: Kills) -> None:
+    """Every boundary that an undisturbed apply has, of both changes in turn."""
+    left = {name: [said.line for said in kills.goals[name].timeline if said.is_step] for name in GOALS}
+    while any(left.values()):
+        steps = left[kills.aim]
+        point = Point(signal.SIGKILL, steps.pop(0) if steps else BEFORE, 0.0 if steps else WHILE_LOOKING_S)
+        end_and_follow(kills, "boundary", point, at_once=False, bare=False)
+
+
+def end_and_follow(kills: Kills, name: str, point: Point, *, at_once: bool, bare: bool = True) -> None:
+    """Set out for the other goal, end that at the point, apply again, and be there."""
+    line, before, aim = kills.line, kills.goals[kills.at], kills.aim
+    goal = kills.goals[aim]
+    heard = set_out(line, aim, bare)
     hit = heard.end_at(point, 120)
     took = time.monotonic() - heard.started
     assert_ended_as_asked(line, heard, point.number)
-    lives = {} if at_once(seed) else line.lives()
-    if not at_once(seed):
+    lives = {} if at_once else line.lives()
+    if not at_once:
         assert_whole(files(line), before, goal)
 
     began = time.monotonic()
@@ -137,8 +159,8 @@ def test_an_apply_ended_at_a_random_point_loses_nothing_and_the_next_converges(
     assert list((line.folder / "t").iterdir()) == []
     did = sum(len(some) for some in ran.json["did"].values())
     restarted = ", ".join(sorted(changed(lives, line.lives()))) or "nothing"
-    restarted = "followed at once" if at_once(seed) else restarted
-    told = [f"{seed}", point.number.name, aim, hit, f"{took:.1f}", f"{did} things", restarted, f"{again:.1f}"]
+    restarted = "followed at once" if at_once else restarted
+    told = [name, point.number.name, aim, hit, f"{took:.1f}", f"{did} things", restarted, f"{again:.1f}"]
     kills.rows.append(tuple(told))
 
 
