@@ -17,7 +17,7 @@ PAUSE_S = (0.05, 1.0)  # between looks: from the first to the last
 PATIENCE_S = 30.0
 RELOAD = "have the proxy read its list of instances again"
 AGAIN = (
-    "Let these requests end or raise serving.rollout.drain_timeout_s, then run `pdctl apply` again: "
+    "Let these requests end or raise serving.rollout.drain_timeout_s, then run the same command again: "
     "it goes on where this ended"
 )
 

@@ -17,8 +17,8 @@ RETURN_S = (
 )
 PAUSE_S = 0.3
 NEXT = (
-    "Nothing was drained, and nothing more was restarted. See `journalctl -u {unit}` there and run "
-    "`pdctl apply` again once it listens; where engines may restart undrained, `systemctl stop {unit}` first"
+    "Nothing was drained, and nothing more was restarted. See `journalctl -u {unit}` there and run the "
+    "same command again once it listens; where engines may restart undrained, `systemctl stop {unit}` first"
 )
 
 

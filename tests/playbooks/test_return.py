@@ -63,7 +63,7 @@ def test_one_that_does_not_come_back_ends_the_rollout_with_how_to_go_on(
     words = str(error.value)
     assert words.startswith("the proxy has not come back for 0.4 s: pdctl-chat-proxy.service is ")
     assert f"no proxy listens on {tmp_path}/none.sock" in words and "nothing more was restarted" in words
-    assert "`journalctl -u pdctl-chat-proxy.service`" in words and "`pdctl apply` again" in words
+    assert "`journalctl -u pdctl-chat-proxy.service`" in words and "run the same command again" in words
     assert "`systemctl stop pdctl-chat-proxy.service`" in words
     assert did == []
 
