@@ -114,7 +114,7 @@ def test_what_does_not_finish_in_time_serves_again_and_is_named(shared: Front) -
     with pytest.raises(Problem) as error:
         done(asked(proxy, drain=[*busy, "server-2"], timeout_s=0.2))
     words = f"{busy[0]} still has 1 request after 0.2 s: all serve again, and nothing more was restarted."
-    assert str(error.value).startswith(words) and "pdctl apply" in str(error.value)
+    assert str(error.value).startswith(words) and "run the same command again" in str(error.value)
     assert proxy.drained() == ["server-2"], "only what this call drained is undrained"
 
 
