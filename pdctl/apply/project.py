@@ -43,7 +43,7 @@ def write_project(
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ApplyError(f"{out} exists and is not empty", hint="name another folder with --out")
     seen = _from_nothing(topology, folder)
-    supply = supply_for(seen.plan, seen.desired, bundle, progress)
+    supply = supply_for(seen, bundle, progress)
     new = out.with_name(out.name + ".new")
     shutil.rmtree(new, ignore_errors=True)
     try:

@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from pdctl.apply.look import Look
 from pdctl.apply.requests import Supply
-from pdctl.bundle.collect import Bundle, Runtime, collect, default_folder
+from pdctl.bundle.collect import Bundle, Given, Runtime, collect, default_folder
+from pdctl.desired.layout import VOCABULARY_IN_BUNDLE
 from pdctl.desired.runtime import OWN_PARTS
 from pdctl.knowledge.locks import INSTALLER
 from pdctl.knowledge.systems import CPU_ENGINE_SYSTEM, SYSTEM_PYTHON
 from pdctl.parts.lock import entry_of
 from pdctl.parts.own import own_wheel
-from pdctl.plan import Action, Plan
-from pdctl.state import File, Package, State, Venv
+from pdctl.plan import Action
+from pdctl.state import File, Package, Resource, Venv
 
 
-def supply_for(plan: Plan, desired: State, folder: Path | None, progress: Callable[[str], None]) -> Supply:
+def supply_for(seen: Look, folder: Path | None, progress: Callable[[str], None]) -> Supply:
     """Collect the runtimes, packages and models that the plan puts in place; nothing when it puts none.
 
-    Raises BundleError naming the wheel or package that cannot be had.
+    Raises BundleError naming the wheel, package or file that cannot be had.
     """
-    wanted = [desired[c.key] for c in plan.changes if c.action in (Action.CREATE, Action.UPDATE)]
+    changes = seen.plan.changes
+    wanted = [seen.desired[c.key] for c in changes if c.action in (Action.CREATE, Action.UPDATE)]
     where = folder or default_folder()
     venvs = [r for r in wanted if isinstance(r, Venv)]
     runtimes = {_runtime(venv) for venv in venvs if venv.wheels}
-    bundled = any((isinstance(r, Package) and r.deb) or (isinstance(r, File) and r.source) for r in wanted)
+    given = _given(seen, wanted)
+    ours = {each.file for each in given}
+    bundled = any(
+        (isinstance(r, Package) and r.deb) or (isinstance(r, File) and r.source and r.source not in ours)
+        for r in wanted
+    )
     if bundled and all(runtime.name != "engine-cpu" for runtime in runtimes):
         # The only runtime that brings packages and a model.
         runtimes.add(Runtime("engine-cpu", SYSTEM_PYTHON[CPU_ENGINE_SYSTEM]))
-    if not runtimes and not venvs:
+    if not runtimes and not venvs and not given:
         return Supply({}, {}, {}, str(where))
-    return as_supply(collect(runtimes, where, progress=progress), where)
+    return as_supply(collect(runtimes, where, progress=progress, given=given), where)
 
 
 def as_supply(bundle: Bundle, where: Path) -> Supply:
@@ -50,3 +58,17 @@ def _runtime(venv: Venv) -> Runtime:
     ours = {own_wheel(part).name for part in OWN_PARTS.get(name, ())}
     entries = [entry for line in venv.requirements if (entry := entry_of(line)) and entry.name not in ours]
     return Runtime(name, venv.python, tuple(entries))
+
+
+def _given(seen: Look, wanted: Iterable[Resource]) -> list[Given]:
+    """Files of the user's own, from the folders that the spec names."""
+    folder = seen.topology.spec.model.vocabulary
+    if folder is None:
+        return []
+    files = {r.source: r for r in wanted if isinstance(r, File) and r.source}
+    place = seen.folder / Path(folder).expanduser()
+    return [
+        Given(source, place / Path(source).name, file.digest.removeprefix("sha256:"))
+        for source, file in sorted(files.items())
+        if source.startswith(f"{VOCABULARY_IN_BUNDLE}/")
+    ]

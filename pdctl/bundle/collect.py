@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from pdctl.bundle.debs import download_deb, release_note
 from pdctl.bundle.download import Progress, Wheel, download, remove_partial
@@ -36,9 +38,17 @@ from pdctl.parts.lock import Entry, Runtime, load_lock
 from pdctl.parts.own import own_wheel
 from pdctl.parts.tiny_model import TINY_MODEL, tiny_model_files
 
-__all__ = ["Bundle", "Item", "Runtime", "collect", "default_folder", "load_bundle", "verify"]
+__all__ = ["Bundle", "Given", "Item", "Runtime", "collect", "default_folder", "load_bundle", "verify"]
 
 _PACKAGES: Mapping[str, tuple[str, ...]] = {"engine-cpu": CPU_ENGINE_PACKAGES}
+
+
+class Given(NamedTuple):
+    """A file of the user's own: `file` in the bundle, where it is on this machine, and what it must be."""
+
+    file: str
+    path: Path
+    sha256: str
 
 
 def default_folder() -> Path:
@@ -53,8 +63,9 @@ def collect(
     *,
     progress: Progress = lambda text: None,
     cache: Path | None = None,
+    given: Iterable[Given] = (),
 ) -> Bundle:
-    """Make `out` hold all that these environments need, fetching only what is missing.
+    """Make `out` hold all that these environments need and what is `given`, fetching only what is missing.
 
     Wheels are fetched into `cache` (by default `default_folder()`) and linked from there. Raises a
     BundleError that names the wheel or package that cannot be had. Nothing is ever half-written, and the
@@ -66,7 +77,7 @@ def collect(
         with contextlib.ExitStack() as held:
             for folder in sorted({out, cache}):
                 held.enter_context(_alone(folder, progress))
-            return _collect(need, out, cache, progress)
+            return _collect(need, out, cache, progress, given)
     except OSError as error:
         reason = error.strerror or str(error)
         raise BundleError(f"cannot make the bundle: {reason}", where=error.filename or str(out)) from error
@@ -93,12 +104,13 @@ def _need(runtimes: Iterable[Runtime]) -> _Need:
     )
 
 
-def _collect(need: _Need, out: Path, cache: Path, progress: Progress) -> Bundle:
+def _collect(need: _Need, out: Path, cache: Path, progress: Progress, given: Iterable[Given]) -> Bundle:
     wheels: dict[Entry, Wheel] = {}
     for python, entries in need.entries.items():
         wheels |= download(entries, python, cache / WHEELS, progress)
     items = [_linked(entry, wheel, out) for entry, wheel in wheels.items()]
     items += [_own(part, out) for part in need.parts]
+    items += [_copied(each, out) for each in given]
     if need.packages:
         progress(f"packages: {', '.join(need.packages)}")
     before = _listed(out)
@@ -153,6 +165,18 @@ def _own(part: str, out: Path) -> Item:
     path = out / WHEELS / wheel.file
     write_whole(path, wheel.data)
     return item_of(out, path, wheel.name, wheel.version)
+
+
+def _copied(given: Given, out: Path) -> Item:
+    data = given.path.read_bytes()
+    if hashlib.sha256(data).hexdigest() != given.sha256:
+        raise BundleError(
+            "is not the file that the spec was checked with any more",
+            where=str(given.path),
+            hint="pdctl validate says what is wrong with it",
+        )
+    write_whole(out / given.file, data)
+    return item_of(out, out / given.file, given.path.name, "")
 
 
 def _deb(package: str, out: Path, before: Mapping[str, Item]) -> Item:

@@ -87,7 +87,7 @@ def _collected(seen: Look, bundle: Path | None, progress: Progress) -> Supply:
         progress.note(line)
 
     with laps("supply"):
-        return supply_for(seen.plan, seen.desired, bundle, on_line)
+        return supply_for(seen, bundle, on_line)
 
 
 def _look_again(seen: Look, done: Done, desired: State, sessions: Sessions) -> Look:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pdctl.desired.layout import DOWNLOADS, MODELS, SERVICE_USER, cache_dir, config_dir
+from pdctl.desired.layout import DOWNLOADS, MODELS, SERVICE_USER, VOCABULARY, cache_dir, config_dir
 from pdctl.knowledge import versions
 from pdctl.knowledge.leases import NIXL_ABORT_S, NIXL_LEASE_S
 from pdctl.knowledge.models import TINY
 from pdctl.knowledge.versions import at_least
+from pdctl.knowledge.vocabularies import ENCODINGS
 from pdctl.spec.serving import Pool
 from pdctl.topology.model import Instance, Role, Topology
 from pdctl.topology.placement import POOL_FIELD
@@ -51,7 +52,8 @@ def environment(topology: Topology, instance: Instance) -> dict[str, str]:
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
     }
-    for part in (_device(topology, instance), _transfer(topology, instance), _simulator(topology)):
+    parts = (_device(topology, instance), _without_internet(topology), _transfer(topology, instance))
+    for part in (*parts, _simulator(topology)):
         found |= part
     return found | pool_of(topology, instance.role).env
 
@@ -199,6 +201,12 @@ def _device(topology: Topology, instance: Instance) -> dict[str, str]:
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, instance.gpus)),
         "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
     }
+
+
+def _without_internet(topology: Topology) -> dict[str, str]:
+    # transformers and vLLM follow huggingface_hub's variable (transformers 4.57 utils/hub.py).
+    found = {"HF_HUB_OFFLINE": "1"} if topology.spec.offline else {}
+    return found | ({ENCODINGS: VOCABULARY} if topology.vocabulary else {})
 
 
 def _transfer(topology: Topology, instance: Instance) -> dict[str, str]:

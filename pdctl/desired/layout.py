@@ -8,6 +8,9 @@ VENVS = f"{PREFIX}/venvs"
 MODELS = f"{PREFIX}/models"
 # Weights that engines load by name, once for all instances of a host; Hugging Face appends `hub`.
 DOWNLOADS = f"{MODELS}/huggingface"
+# Vocabulary files that engines would download themselves; the folder has the same name in the bundle.
+VOCABULARY = f"{MODELS}/vocabulary"
+VOCABULARY_IN_BUNDLE = "models/vocabulary"
 CONFIG = "/etc/pdctl"
 STATE = "/var/lib/pdctl"
 CACHE = "/var/cache/pdctl"

@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pdctl.desired.engine import downloads, pool_of
-from pdctl.desired.layout import CACHE, CONFIG, DOWNLOADS, MODELS, PREFIX, SERVICE_USER, VENVS, config_dir
+from pdctl.desired.layout import (
+    CACHE,
+    CONFIG,
+    DOWNLOADS,
+    MODELS,
+    PREFIX,
+    SERVICE_USER,
+    VENVS,
+    VOCABULARY,
+    VOCABULARY_IN_BUNDLE,
+    config_dir,
+)
 from pdctl.desired.lmcache import lmcache_file
 from pdctl.desired.packages import packages
 from pdctl.desired.proxy import proxy_config
 from pdctl.desired.runtime import engine_runtime, proxy_runtime
 from pdctl.desired.units import config_file, instance_unit, proxy_unit, secrets_path
 from pdctl.knowledge.models import TINY
+from pdctl.knowledge.vocabularies import VOCABULARIES
 from pdctl.parts.tiny_model import TINY_MODEL
 from pdctl.spec.model import Host
 from pdctl.state import Directory, File, Key, Resource, User, key_of
@@ -70,11 +82,16 @@ def _engines(topology: Topology, instances: list[Instance], secrets: list[File])
         yield Directory(MODELS)
         yield Directory(f"{MODELS}/tiny")
     yield from weights
+    words = list(_vocabulary(topology))
+    if words:
+        yield Directory(MODELS)
+        yield Directory(VOCABULARY)
+    yield from words
     if downloads(topology):
         yield Directory(MODELS)
         yield Directory(DOWNLOADS, owner=SERVICE_USER, group=SERVICE_USER, mode="0750")
     for instance in instances:
-        inputs = [*secrets, *weights]
+        inputs = [*secrets, *weights, *words]
         if instance.role is not Role.SERVER and topology.spec.serving.connector == "lmcache":
             file = config_file(topology, f"{instance.name}.lmcache.yaml", lmcache_file(topology, instance))
             inputs.append(file)
@@ -106,3 +123,9 @@ def _weights(topology: Topology) -> Iterator[File]:
         return
     for name, (digest, _) in sorted(TINY_MODEL.items()):
         yield File(f"{MODELS}/tiny/{name}", f"sha256:{digest}", source=f"models/tiny/{name}")
+
+
+def _vocabulary(topology: Topology) -> Iterator[File]:
+    for name in topology.vocabulary:
+        digest = f"sha256:{VOCABULARIES[name].sha256}"
+        yield File(f"{VOCABULARY}/{name}", digest, source=f"{VOCABULARY_IN_BUNDLE}/{name}")

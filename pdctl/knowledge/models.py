@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from pdctl.knowledge.vocabularies import GPT_OSS
+
 
 @dataclass(frozen=True)
 class KnownModel:
@@ -27,6 +29,7 @@ class KnownModel:
     window: int = 0
     recurrent: int = 0  # layers that keep a state instead of KV: linear attention, Mamba
     experts: int = 0  # of a layer that has some
+    vocabulary: tuple[str, ...] = ()  # files that its engines download as they start
 
 
 TINY = "pdctl/tiny"
@@ -34,10 +37,12 @@ TINY = "pdctl/tiny"
 _GPT_OSS_120B = KnownModel(
     layers=36, kv_heads=8, head_dim=64, bytes_per_value=2, max_model_len=131072, heads=64, hidden=2880,
     active=4_538_695_680, weight_bytes=65_248_815_744, weights="mxfp4", windowed=18, window=128, experts=128,
+    vocabulary=GPT_OSS,
 )  # fmt: skip
 _GPT_OSS_20B = KnownModel(
     layers=24, kv_heads=8, head_dim=64, bytes_per_value=2, max_model_len=131072, heads=64, hidden=2880,
     active=3_025_797_120, weight_bytes=13_761_264_768, weights="mxfp4", windowed=12, window=128, experts=32,
+    vocabulary=GPT_OSS,
 )  # fmt: skip
 _LLAMA_8B = KnownModel(
     layers=32, kv_heads=8, head_dim=128, bytes_per_value=2, max_model_len=131072, heads=32, hidden=4096,

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pdctl.knowledge.models import KnownModel
+from pdctl.knowledge.vocabularies import NEEDED
 
 MAX_BYTES = 4 * 2**20  # the largest of 117 models' files has 60 KB
 MOST = 2**31  # of any count; Python's integers know no end
@@ -78,6 +79,7 @@ def read_config(raw: bytes) -> KnownModel:
         window=_count(values, "sliding_window", "attention_chunk_size") if windowed else 0,
         recurrent=recurrent,
         experts=_count(values, "num_experts", "num_local_experts", "n_routed_experts"),
+        vocabulary=NEEDED.get(str(values.get("model_type")), ()),
     )
 
 

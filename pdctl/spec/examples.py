@@ -17,6 +17,7 @@ hosts:
     labels: {rack: a}
     ssh: {user: root}
   - {name: gpu02, address: 192.0.2.12, private_address: 10.0.0.12, gpus: 8, network: {gbit: 400, kind: ib}}
+offline: true
 stack:
   base: article-2025
   driver: 580.95.05-0ubuntu0.22.04.2
@@ -39,6 +40,7 @@ model:
   served_name: oss
   max_model_len: 131072
   dtype: bfloat16
+  vocabulary: ./vocabulary
   kv: {layers: 36, kv_heads: 8, head_dim: 64, bytes_per_value: 2, mla: false}
 serving:
   mode: disaggregated

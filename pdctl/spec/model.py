@@ -160,6 +160,11 @@ class Model(Section):
     served_name: Word | None = Field(None, description="Name in requests; default: `id`.")
     max_model_len: int | None = Field(None, ge=16, description="Longest prompt plus answer, tokens.")
     dtype: Word | None = Field(None, description="Weight dtype; default: the engine's choice.")
+    vocabulary: FileName | None = Field(
+        None,
+        description="Folder on this machine, relative to this file, with vocabulary files that engines else"
+        " download (gpt-oss: `o200k_base.tiktoken`); pdctl puts them on the hosts.",
+    )
     kv: KvShape | None = Field(
         None, description="Needed for models that pdctl does not know, nor finds here."
     )
@@ -239,6 +244,9 @@ class Cluster(Section):
     cluster: Name = Field(description="Name of the cluster: units, folders and records carry it.")
     ssh: Ssh = optional("How the hosts are reached.")
     hosts: list[Host] = Field(min_length=1, max_length=2000, description="The machines.")
+    offline: bool = Field(
+        False, description="The hosts have no way to the internet: engines must have all they need there."
+    )
     stack: Annotated[Stack, BeforeValidator(_stack)] = optional("Version pins: a name, or a mapping.")
     engine: Annotated[Engine, BeforeValidator(_engine)] = optional(
         "vllm (default) or simulator; a name, or a mapping."

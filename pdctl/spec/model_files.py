@@ -1,4 +1,4 @@
-"""`model` of the spec -> what this machine's own copy of it says: config.json, and the bytes of its weights.
+"""`model` of the spec -> what this machine has of it: config.json, bytes of weights, vocabulary files.
 
 Looked at are `model.path`, where this machine has that folder too, and the Hugging Face cache; nothing is
 downloaded.
@@ -16,6 +16,7 @@ from pathlib import Path
 from pdctl.knowledge.models import TINY, KnownModel
 from pdctl.spec.config_json import MAX_BYTES, ConfigError, read_config
 from pdctl.spec.model import Model
+from pdctl.spec.vocabulary_files import VocabularyFiles, vocabulary_files
 
 CONFIG, INDEX = "config.json", "model.safetensors.index.json"
 MAX_INDEX_BYTES = 64 * 2**20  # the index of DeepSeek V3, with 91,991 tensors, has 9 MB
@@ -26,15 +27,33 @@ SHARD = re.compile(r"[A-Za-z0-9_.-]+\.safetensors")
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """What was read from `config`; `facts` is None where it says nothing, and `problem` why."""
+    """What was read from `config`; `facts` is None where it says nothing, and `problem` why.
 
-    config: str
+    `vocabulary` is what lies in the folder that the spec names for it.
+    """
+
+    config: str = ""
     facts: KnownModel | None = None
     problem: str = ""
+    vocabulary: VocabularyFiles | None = None
 
 
-def model_files(model: Model, environ: Mapping[str, str] = os.environ) -> ModelFiles | None:
-    """The first copy of the model here; None when there is none, or none that may be read."""
+def model_files(
+    model: Model, environ: Mapping[str, str] = os.environ, start: Path | None = None
+) -> ModelFiles | None:
+    """What is here of the model; None when that is nothing, or nothing that may be read.
+
+    `start` is the spec's folder, from which `model.vocabulary` is found; without one it is not looked at.
+    """
+    found = _copy(model, environ)
+    if model.vocabulary is None or start is None:
+        return found
+    looked = vocabulary_files(start / Path(model.vocabulary).expanduser())
+    return replace(found or ModelFiles(), vocabulary=looked)
+
+
+def _copy(model: Model, environ: Mapping[str, str]) -> ModelFiles | None:
+    """The first copy of the weights' folder."""
     if model.id == TINY:  # ours, made on the hosts, and the table says it all
         return None
     for folder in _folders(model, environ):

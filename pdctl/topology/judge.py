@@ -52,7 +52,7 @@ def judge_file(path: Path) -> Judgement:
 
 def files_of(seen: Inspection) -> ModelFiles | None:
     """What this machine has of the model that the spec names."""
-    return model_files(seen.cluster.model) if seen.cluster else None
+    return model_files(seen.cluster.model, start=Path(seen.name).parent) if seen.cluster else None
 
 
 def judge(seen: Inspection, files: ModelFiles | None = None) -> Judgement:

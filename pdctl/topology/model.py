@@ -123,6 +123,7 @@ class Topology:
     max_model_len: int
     kv: Kv | None  # None when no LMCache buffer is needed
     files: ModelFiles | None = None  # what the controller has of the model
+    vocabulary: tuple[str, ...] = ()  # files that pdctl puts on the hosts, so that engines download none
     # gpu_memory_utilization that leaves room for the transfer buffer, where the spec gives none.
     utilization: Mapping[Role, float] = field(default_factory=dict)
     lock: ClusterLock | None = None  # exact versions, where the user keeps them beside the spec

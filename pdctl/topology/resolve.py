@@ -23,6 +23,7 @@ from pdctl.topology.ports import instance_ports, list_lengths, side_channel_per_
 from pdctl.topology.sharing import shared_caches
 from pdctl.topology.suits import suits
 from pdctl.topology.transfer import flows, slow
+from pdctl.topology.vocabulary import downloads_left, vocabulary
 
 
 def resolve(cluster: Cluster, files: ModelFiles | None = None) -> Topology:
@@ -62,6 +63,7 @@ def survey(cluster: Cluster, files: ModelFiles | None = None) -> tuple[Topology,
         *kv_size.doubts(cluster, kv),
         *contradictions(cluster, found),
         *unreadable(files),
+        *downloads_left(cluster, found, files),
         *suits(cluster, found, pins),
         *unfit(cluster, found, gpus),
         *slow(cluster, flows(cluster, found, instances)),
@@ -78,6 +80,7 @@ def survey(cluster: Cluster, files: ModelFiles | None = None) -> tuple[Topology,
         max_model_len=found.max_model_len or 0,
         kv=kv,
         files=files,
+        vocabulary=vocabulary(cluster, found, files),
         utilization={load.role: load.utilization for load in gpus if load.chosen},
     )
     return topology, findings

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pdctl.bundle.collect import Runtime, collect, default_folder, load_bundle, verify
+from pdctl.bundle.collect import Given, Runtime, collect, default_folder, load_bundle, verify
 from pdctl.bundle.debs import download_deb
 from pdctl.errors import BundleError
 from pdctl.parts import lock as lock_module
@@ -75,6 +75,21 @@ def test_collecting_again_fetches_nothing_and_mends_what_was_spoilt(small: Path,
         verify(first)
     assert collect([PROXY], out, cache=cache) == first
     verify(first)
+
+
+def test_a_file_of_the_user_s_own_is_in_the_bundle_under_its_digest(small: Path, tmp_path: Path) -> None:
+    (mine := tmp_path / "words").write_bytes(b"IQ== 0\n")
+    given = Given("models/vocabulary/words", mine, hashlib.sha256(b"IQ== 0\n").hexdigest())
+    bundle = collect([], tmp_path / "out", cache=tmp_path / "cache", given=[given])
+    [item] = [item for item in bundle.models if item.name == "words"]
+    assert (item.file, item.sha256, item.size) == (given.file, given.sha256, 7)
+    verify(bundle)
+    mine.write_bytes(b"IQ== 1\n")
+    with pytest.raises(BundleError, match=r"/words: is not the file that the spec was checked with any more"):
+        collect([], tmp_path / "out", cache=tmp_path / "cache", given=[given])
+    mine.unlink()
+    with pytest.raises(BundleError, match=r"/words: cannot make the bundle: No such file"):
+        collect([], tmp_path / "out", cache=tmp_path / "cache", given=[given])
 
 
 def test_a_folder_serves_several_environments_one_after_the_other(small: Path, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ WITHOUT_EXAMPLE = {
     "LOCK003",
     *(f"FACT{number:03}" for number in range(1, 13)),  # tests/hosts_unit/test_suitability
     "MODEL006",  # test_model_files
+    "MODEL010",  # test_vocabulary_files
 }
 
 

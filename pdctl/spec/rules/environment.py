@@ -15,6 +15,7 @@ from pdctl.knowledge.variables import (
     UCX_NETWORK,
     UCX_TLS,
 )
+from pdctl.knowledge.vocabularies import ENCODINGS
 from pdctl.spec.finding import Finding
 from pdctl.spec.model import Cluster
 from pdctl.spec.rules.rule import pools
@@ -30,6 +31,8 @@ def pdctls_variables_are_left_alone(cluster: Cluster) -> Iterator[Finding]:
         use = reserved(name)
         if name == SEED and path[0] == "secrets":
             use = "use `serving.lmcache.hash_seed`"
+        if name == ENCODINGS and cluster.model.vocabulary is not None:
+            use = "`model.vocabulary` sets it: keep one of the two"
         if use is not None:
             yield Finding("ENV001", path, f"`{name}` is pdctl's own", use, on_key=True)
 

@@ -68,6 +68,32 @@ MODELS = (
         "Prove it: `pdctl verify` compares the text with that of a server without transfer.",
         "model: {id: Qwen/Qwen3.5-35B-A3B, max_model_len: 4096}\n" + NIXL,
     ),
+    About(
+        "MODEL009",
+        "Engines would download a vocabulary file, and the hosts have no internet",
+        "vLLM renders the chats of gpt-oss with openai-harmony, which fetches `o200k_base.tiktoken` although"
+        " the weights are local. It does so after minutes of loading, and the engine then ends (vLLM issue"
+        " 22525, harmony issue 95).",
+        "Fetch the file once and name its folder in `model.vocabulary`; pdctl puts it on each host and sets"
+        " `TIKTOKEN_ENCODINGS_BASE`. Where hosts have it already, set that variable in `env` of each role.",
+        "offline: true\nmodel: {id: openai/gpt-oss-120b, path: /models/gpt-oss-120b}\n",
+    ),
+    About(
+        "MODEL010",
+        "A vocabulary file is missing or damaged",
+        "openai-harmony looks into the folder alone once it is named, and refuses a file whose sha256 is not"
+        " that of the published one.",
+        "Fetch the file that the error names, from where it says.",
+        "",
+    ),
+    warning(
+        "MODEL011",
+        "Weights are loaded by name, and the hosts have no internet",
+        "With `offline` engines get HF_HUB_OFFLINE=1 and find a model that is given by its id only in"
+        " /opt/pdctl/models/huggingface of their host.",
+        "Name the folder with the weights in `model.path`; or fill that cache, and suppress the rule.",
+        "offline: true\nmodel: {id: Qwen/Qwen3-8B}\n",
+    ),
 )
 MEMORY = (
     doubt(
