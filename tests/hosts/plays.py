@@ -9,7 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ BASE = {
     "meta": {"applied_at": "2030-01-01T00:00:00Z", "by": "ann@desk", "pdctl": "0.1.0", "spec_digest": "d1"},
 }
 PYTHON = "/usr/bin/python3"
+PROGRAM = (Path(sys.executable).parent / "ansible-playbook",)
 KINDS = {"put": StepKind.PUT, "stop": StepKind.STOP, "delete": StepKind.DELETE}
 Row = dict[str, Any]
 
@@ -56,10 +57,11 @@ def play(
     *,
     env: Mapping[str, str] | None = None,
     words: tuple[str, ...] = ("-v",),
+    program: Sequence[str | Path] = PROGRAM,
     timeout: float = 120,
 ) -> Run:
     """`hosts`: variables by host; a host is in the group of each variable it has."""
-    process = start(lab, name, hosts, env=env, words=words)
+    process = start(lab, name, hosts, env=env, words=words, program=program)
     output, _ = process.communicate(timeout=timeout)
     found = (RESULT.match(line) for line in output.splitlines())
     results = [(m[1], m[2], json.loads(m[4])) for m in found if m]
@@ -73,12 +75,12 @@ def start(
     *,
     env: Mapping[str, str] | None = None,
     words: tuple[str, ...] = (),
+    program: Sequence[str | Path] = PROGRAM,
 ) -> subprocess.Popen[str]:
     """The playbook of apply is that of a plan with a step for each role that any host has a request for."""
     inventory = lab.paths.directory / "inventory.json"
     inventory.write_text(json.dumps(inventory_of(lab, hosts)))
-    program = Path(sys.executable).parent / "ansible-playbook"
-    command: list[str | Path] = [program, "-i", inventory, *words, f"{name}.yml"]
+    command: list[str | Path] = [*program, "-i", inventory, *words, f"{name}.yml"]
     return subprocess.Popen(
         command,
         cwd=assets("playbooks") if name == "destroy" else written(lab.paths.directory, hosts),
@@ -144,7 +146,8 @@ def file(path: str, text: str, **more: Any) -> Row:
 
 
 def package(name: str, version: str | None = None, hold: bool = False, deb: str | None = None) -> Row:
-    return {"kind": "package", "name": name, "version": version, "hold": hold, "deb": deb}
+    row = {"kind": "package", "name": name, "version": version, "hold": hold, "deb": deb}
+    return {**row, "deviations": []}
 
 
 def web_unit(instance: str, port: int, revision: str = "r1", **changes: Any) -> tuple[Row, Row]:
