@@ -10,8 +10,8 @@ from pdctl.adopt.engine import Engine
 from pdctl.adopt.note import HOSTS, SECRETS, STACK, Kind, Note
 from pdctl.adopt.observed import Seen
 from pdctl.adopt.places import is_local, is_number, most_common, owner
-from pdctl.desired.packages import CUDA_PACKAGES, FABRIC_MANAGER
 from pdctl.knowledge.adoption import ENGINE_SECRETS, NVIDIA_NAMES, SECRET_FLAGS
+from pdctl.knowledge.drivers import cuda_packages, fabric_manager_package
 from pdctl.knowledge.gpus import GPUS
 from pdctl.knowledge.stacks import STACKS
 from pdctl.knowledge.systems import DEFAULT_SYSTEM, SYSTEM_PYTHON, system_name
@@ -166,8 +166,9 @@ def _packages_fit(seen: Seen, pins: Mapping[str, str]) -> bool:
     models = {NVIDIA_NAMES.get(gpu.name, "") for gpu in seen.answer.facts.gpus}
     switched = any(GPUS[model].nvswitch for model in models if model in GPUS)
     wanted = {pins.get("driver_package", ""): pins.get("driver"), "doca-ofed": pins.get("doca_ofed")}
-    wanted |= {FABRIC_MANAGER: pins.get("fabricmanager") if switched else None}
-    wanted |= dict.fromkeys(CUDA_PACKAGES, pins.get("cuda"))
+    fabric, cuda = pins.get("fabricmanager"), pins.get("cuda")
+    wanted |= {fabric_manager_package(fabric): fabric} if fabric and switched else {}
+    wanted |= dict.fromkeys(cuda_packages(cuda), cuda) if cuda else {}
     return all(seen.answer.packages.get(name) == version for name, version in wanted.items() if version)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pdctl import __version__
 from pdctl.apply.look import Look
-from pdctl.hosts.observation import Facts
 from pdctl.hosts.timing import laps
 from pdctl.plan.document import Details
+from pdctl.plan.effects import effects
 from pdctl.plan.estimate import estimate
 from pdctl.plan.foreign import foreign
 from pdctl.plan.radius import radius
@@ -21,13 +21,14 @@ def account(seen: Look, reading: Reading | None = None) -> Details:
     with laps("account"):
         plan, found = seen.plan, seen.seen
         applied = found.newest_spec
-        loaded = {host: _driver(facts) for host, facts in found.facts.items()}
+        machines = {host: facts.machine for host, facts in found.facts.items()}
         return Details(
             reasons=_reasons(seen, reading) if reading else Reasons({}),
             estimates=estimate(seen.topology, plan, seen.desired, found.timings),
-            radius=radius(seen.topology, plan, found.state),
-            reboots=reboots(plan),
-            foreign=tuple(foreign(found.foreign, loaded, found.state, _gpu_notes(seen))),
+            radius=radius(seen.topology, plan, found.state, machines),
+            reboots=reboots(plan, machines),
+            effects=tuple(effects(plan)),
+            foreign=tuple(foreign(found.foreign, machines, found.state, _gpu_notes(seen), seen.desired)),
             selection=seen.selection,
             since=f"generation {applied.number}" if applied else "",
         )
@@ -57,7 +58,3 @@ def _gpu_notes(seen: Look) -> dict[str, tuple[str, ...]]:
     """What nvidia-smi complained of, where instances have GPUs."""
     used = {instance.host for instance in seen.topology.instances if instance.gpus}
     return {host: notes for host, notes in seen.seen.notices.items() if host in used}
-
-
-def _driver(facts: Facts) -> str:
-    return facts.driver or next((gpu.driver_version for gpu in facts.gpus), "")

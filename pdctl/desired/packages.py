@@ -1,51 +1,97 @@
-"""Debian packages: those the stack pins, and those the runtime needs."""
+"""Debian packages: those the stack pins, and those the runtime needs; and what keeps them so."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator
 
 from pdctl.desired.render import render
+from pdctl.knowledge.drivers import (
+    FAMILY,
+    HEADERS,
+    NOT_OF_THE_FAMILY,
+    SUBNET_MANAGER,
+    cuda_packages,
+    driver_package,
+    fabric_manager_package,
+)
 from pdctl.knowledge.gpus import GPUS
+from pdctl.knowledge.reboots import upstream
 from pdctl.spec.model import Host
 from pdctl.state import File, Package, Resource
 from pdctl.state.digest import content_digest
 from pdctl.topology.model import Topology
 from pdctl.topology.placement import uses_gpus
 
-# Pin of the stack -> the package that carries it, and what decides whether a host needs it.
-# Names: Ubuntu's and NVIDIA's package lists for driver branch 580, CUDA 13.0 and DOCA 3.0.
-FABRIC_MANAGER = "cuda-drivers-fabricmanager-580"
-CUDA_PACKAGES = ("cuda-nvcc-13-0", "cuda-cudart-dev-13-0")
 # What the CPU engine's workers load at start: torch's CPU build links libnuma.so.1.
 CPU_ENGINE_PACKAGES = ("libnuma1",)
+# Read after the distribution's own 50unattended-upgrades; lists of several files add up (apt.conf(5)).
+UNATTENDED = "/etc/apt/apt.conf.d/52pdctl-{}-unattended-upgrades"
+PREFERENCES = "/etc/apt/preferences.d/pdctl-{}"
+NOUVEAU = "/etc/modprobe.d/pdctl-{}-nouveau.conf"
 
 
 def packages(topology: Topology, host: Host) -> list[Resource]:
-    """Packages of one host, and the apt pins that keep them at the asked version."""
+    """Packages of one host, and the files that keep them, and the driver in its place, as they are."""
     spec = topology.spec
     if spec.engine.kind == "vllm" and spec.engine.device == "cpu":
         return [Package(name, deb=name) for name in CPU_ENGINE_PACKAGES]
     if not uses_gpus(spec):
         return []
-    pinned = _stack_packages(topology.pins, host)
-    return [*([_preferences(topology.cluster, pinned)] if pinned else []), *pinned]
+    wanted = list(_stack_packages(topology, host))
+    return [*_guards(topology, [package for package in wanted if package.hold]), *wanted]
 
 
-def _stack_packages(pins: Mapping[str, str], host: Host) -> list[Package]:
-    found: list[Package] = []
+def _stack_packages(topology: Topology, host: Host) -> Iterator[Package]:
+    """The driver comes after OFED, whose modules its own are built against."""
+    pins, known = topology.pins, GPUS.get(topology.hosts[host.name].gpu_model)
     if "doca_ofed" in pins:
-        found.append(Package("doca-ofed", pins["doca_ofed"], hold=True))
+        yield Package("doca-ofed", pins["doca_ofed"], hold=True)
     if "driver" in pins:
-        name = pins.get("driver_package", "nvidia-driver-580-server-open")
-        found.append(Package(name, pins["driver"], hold=True))
-    known = GPUS.get(host.gpus.model or "")
+        # Kernels that come later find their headers there, or nothing would be built for them (bug case B36).
+        yield Package(pins.get("kernel_headers", HEADERS[topology.hosts[host.name].os]))
+        name = pins.get("driver_package", driver_package(pins["driver"]))
+        yield Package(name, pins["driver"], hold=True, family=FAMILY, strangers=NOT_OF_THE_FAMILY)
     if "fabricmanager" in pins and known and known.nvswitch:
-        found.append(Package(FABRIC_MANAGER, pins["fabricmanager"], hold=True))
+        yield Package(fabric_manager_package(pins["fabricmanager"]), pins["fabricmanager"], hold=True)
+        if known.subnet_manager:
+            yield Package(SUBNET_MANAGER, pins.get("nvlsm"), hold=True)
     if "cuda" in pins:
-        found += [Package(name, pins["cuda"], hold=True) for name in CUDA_PACKAGES]
-    return found
+        for name in cuda_packages(pins["cuda"]):
+            yield Package(name, pins["cuda"], hold=True)
 
 
-def _preferences(cluster: str, pinned: list[Package]) -> File:
-    content = render("apt-preferences.j2", cluster=cluster, packages=pinned)
-    return File(f"/etc/apt/preferences.d/pdctl-{cluster}", content_digest(content), content=content)
+def _guards(topology: Topology, held: list[Package]) -> Iterator[File]:
+    """Without held packages there is nothing to keep; without a driver none that nouveau could displace."""
+    cluster, driver = topology.cluster, next((each for each in held if each.family), None)
+    if not held:
+        return
+    yield _file(
+        PREFERENCES.format(cluster),
+        "apt-preferences.j2",
+        cluster=cluster,
+        packages=[package for package in held if package.version],
+        family=driver.family if driver else (),
+        upstream=upstream(driver.version or "") if driver else "",
+    )
+    yield _file(
+        UNATTENDED.format(cluster),
+        "unattended-upgrades.j2",
+        cluster=cluster,
+        patterns=_patterns(held, driver),
+    )
+    if driver:
+        yield _file(NOUVEAU.format(cluster), "nouveau.j2", cluster=cluster)
+
+
+def _patterns(held: list[Package], driver: Package | None) -> list[str]:
+    """Regular expressions, matched from the beginning of a name (unattended-upgrades, README)."""
+    family = [one.removesuffix("*") for one in driver.family] if driver else []
+    alone = [package.name for package in held if not package.name.startswith(tuple(family))]
+    escaped = [re.sub(r"([.+])", r"[\1]", name) for name in alone]
+    return [f"^{one}" for one in family] + [f"^{name}$" for name in escaped]
+
+
+def _file(path: str, template: str, **values: object) -> File:
+    content = render(template, **values)
+    return File(path, content_digest(content), content=content)

@@ -18,6 +18,7 @@ from pdctl.desired.proxy import static_digest
 from pdctl.desired.render import render
 from pdctl.knowledge.gpus import GPUS
 from pdctl.knowledge.needs import GPU_ENGINE_LIMITS
+from pdctl.knowledge.gpus import FABRIC_S, GPUS
 from pdctl.state import File, Resource, Unit, Venv
 from pdctl.state.digest import content_digest, object_digest
 from pdctl.topology.model import Instance, Role, Topology
@@ -45,6 +46,7 @@ def instance_unit(
         after=_after(topology, instance),
         gpus_on_host=topology.hosts[instance.host].gpus if uses_gpus(topology.spec) else 0,
         numa=instance.near.numa,
+        fabric_s=FABRIC_S if _registers(topology, instance) else 0,
         secrets=tuple(topology.spec.secrets),
         limits=GPU_ENGINE_LIMITS if uses_gpus(topology.spec) else (),
     )
@@ -99,6 +101,7 @@ class _Process:
     after: Sequence[str] = ()
     gpus_on_host: int = 0
     numa: tuple[int, ...] = ()  # nodes whose CPUs and memory it keeps to
+    fabric_s: int = 0
     secrets: tuple[str, ...] = ()
     limits: tuple[tuple[str, str], ...] = ()
     static: tuple[str, ...] = ()  # digests that stand for its inputs, where it can take up the rest itself
@@ -131,6 +134,7 @@ def _resources(topology: Topology, process: _Process) -> list[Resource]:
             limits=process.limits,
             health_url=process.health[0],
             health_s=process.health[1],
+            fabric_s=process.fabric_s,
             inputs=(env.id, *(file.id for file in process.inputs), process.venv.id),
         ),
     ]
@@ -154,6 +158,11 @@ def _text(cluster: str, process: _Process, env: File) -> bytes:
         gpus_on_host=process.gpus_on_host,
         numa=process.numa,
     )
+
+
+def _registers(topology: Topology, instance: Instance) -> bool:
+    known = GPUS.get(topology.hosts[instance.host].gpu_model)
+    return uses_gpus(topology.spec) and known is not None and known.registers
 
 
 def _after(topology: Topology, instance: Instance) -> list[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pdctl.errors import PdctlError
 from pdctl.plan.foreign import Foreign
+from pdctl.plan.machine import Machine
 from pdctl.state import Key, Resource
 
 
@@ -43,6 +44,13 @@ class Facts:
     disk_free: dict[str, int]
     gpus: tuple[Gpu, ...] = ()
     driver: str = ""  # version of the NVIDIA kernel module that is loaded
+    stack: Machine = field(default_factory=Machine)
+
+    @property
+    def machine(self) -> Machine:
+        """What it says of its driver and kernels."""
+        driver = self.driver or next((gpu.driver_version for gpu in self.gpus), "")
+        return replace(self.stack, driver=driver, kernel=self.kernel)
 
 
 @dataclass(frozen=True)

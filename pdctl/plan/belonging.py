@@ -11,7 +11,8 @@ from pdctl.state import Key
 
 # Names of instances, and of the files that only one of them reads.
 INSTANCE = r"proxy|(?:prefiller|decoder|server)-[0-9]+"
-APT_PREFERENCES = "/etc/apt/preferences.d/"
+# Files that belong to packages: apt's own settings, and what the kernel's modules are loaded by.
+OF_PACKAGES = ("/etc/apt/", "/etc/modprobe.d/")
 
 
 class Layer(StrEnum):
@@ -39,7 +40,7 @@ def layer_of(key: Key) -> Layer:
     kind, name = key.id.split(":", 1)
     if name == MODELS or name.startswith(f"{MODELS}/"):
         return Layer.MODEL
-    return Layer.PACKAGES if name.startswith(APT_PREFERENCES) else LAYER_OF_KIND[kind]
+    return Layer.PACKAGES if name.startswith(OF_PACKAGES) else LAYER_OF_KIND[kind]
 
 
 def instance_of_key(cluster: str, key: Key) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pdctl.plan.belonging import instance_of_key, layer_of
+from pdctl.plan.effects import Effect
 from pdctl.plan.estimate import Estimate, Estimates
 from pdctl.plan.foreign import Foreign
 from pdctl.plan.model import Change, Drift, Plan, Restart, Step, StepKind
@@ -32,9 +33,15 @@ class Details:
     estimates: Estimates = field(default_factory=lambda: Estimates({}, {}, Estimate()))
     radius: Radius | None = None
     reboots: tuple[NeedsReboot, ...] = ()
+    effects: tuple[Effect, ...] = ()
     foreign: tuple[Foreign, ...] = ()
     selection: Selection | None = None
     since: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether a host is not in order before it has been rebooted."""
+        return any(row.kind == "reboot" for row in self.foreign)
 
 
 def plan_document(plan: Plan, details: Details | None = None) -> dict[str, Any]:
@@ -46,7 +53,7 @@ def plan_document(plan: Plan, details: Details | None = None) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "cluster": plan.cluster,
-        "empty": plan.empty,
+        "empty": plan.empty and not told.waits,
         "since": told.since,
         "targets": _targets(told.selection),
         "fields": [rows.reason(r) | {"idle": r in told.reasons.idle} for r in told.reasons.fields],
@@ -55,6 +62,9 @@ def plan_document(plan: Plan, details: Details | None = None) -> dict[str, Any]:
         "foreign": [_foreign(row) for row in told.foreign],
         "restarts": [_restart(r, rows) for r in plan.restarts],
         "steps": [_step(step, restarts, told.estimates) for step in plan.steps],
+        "effects": [
+            {"host": e.host, "path": e.path, "command": e.command, "owed": e.owed} for e in told.effects
+        ],
         "reboots": [
             {"host": r.host, "package": r.package, "change": r.change, "why": r.why} for r in told.reboots
         ],

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 
 from pdctl.plan.model import Drift
-from pdctl.state import Key, Resource, State, Unit, difference
+from pdctl.state import Key, Package, Resource, State, Unit, difference
 
 INTERRUPTED = "left unfinished by an interrupted apply"
 # How deviations begin that were found by holding the process against what is wanted now.
@@ -33,7 +33,8 @@ def drift(
         why = (unproven or {}).get(key)
         what = (INTERRUPTED,) if open_ or before is None else _what(before, now)
         if why and open_:
-            what = (f"{why}; apply asks it again" if key in (wanted or {}) else why,)
+            again = "apply asks it again" if isinstance(now, Unit) else "apply does it again"
+            what = (f"{why}; {again}" if key in (wanted or {}) else why,)
         if what:
             yield Drift(key, before, now, what, open_ and isinstance(now, Unit))
 
@@ -46,7 +47,9 @@ def restarted_outside(before: Resource | None, now: Resource | None) -> bool:
 
 
 def _as_left(before: Resource | None, now: Resource | None, want: Resource | None) -> Resource | None:
-    """A unit that shall be another one than was left deviates from that by the spec's own doing."""
+    """What shall be another one than was left deviates from that by the spec's own doing."""
+    if isinstance(before, Package) and isinstance(now, Package) and isinstance(want, Package):
+        return now if want.version == before.version else replace(now, deviations=())
     if not isinstance(before, Unit) or not isinstance(now, Unit) or not isinstance(want, Unit):
         return now
     if want.revision == before.revision:

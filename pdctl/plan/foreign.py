@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from pdctl.knowledge.reboots import DRIVER, upstream
-from pdctl.state import Package, State, Unit
+from pdctl.knowledge.reboots import DRIVER
+from pdctl.plan.machine import NOUVEAU, Machine, split, unbootable
+from pdctl.plan.reboots import is_nouveaus
+from pdctl.state import File, Key, Package, State, Unit, difference
 
 FLAPS = 3  # a single crash is over; one that comes again and again is not
 
 
 @dataclass(frozen=True)
 class Foreign:
-    """`kind` is `port`, `gpu`, `driver`, `binary` or `flapping`; `subject` the port, GPU, package or unit.
+    """`kind` is `port`, `gpu`, `driver`, `kernel`, `reboot`, `binary` or `flapping`; `subject` the port, GPU,
+    package, kernel or unit. Of `reboot` is what only a reboot puts in force: until then the host is not in
+    order.
 
     `instance` is whose place it is; the rest says who is there.
     """
@@ -48,12 +52,13 @@ class Foreign:
 
 def foreign(
     processes: Mapping[str, Iterable[Foreign]],
-    loaded: Mapping[str, str],
+    machines: Mapping[str, Machine],
     observed: State,
     notes: Mapping[str, Iterable[str]] | None = None,
+    desired: State | None = None,
 ) -> list[Foreign]:
-    """All of it, by host. `processes` are what the hosts found, `loaded` the drivers that run there, `notes`
-    what could not be read of GPUs that the spec counts on."""
+    """All of it, by host. `processes` are what the hosts found, `machines` what they say of their drivers,
+    `notes` what could not be read of GPUs that the spec counts on, `desired` what the spec wants there."""
     found = [replace(row, host=host) for host, rows in processes.items() for row in rows]
     found += [
         Foreign("driver", "nvidia-smi", host=host, words=line)
@@ -61,7 +66,9 @@ def foreign(
         for line in dict.fromkeys(lines)
         if line.startswith("nvidia-smi: ")
     ]
-    found += [*_drivers(loaded, observed), *_flapping(observed)]
+    found += [*_drivers(machines, observed, desired or {}), *_flapping(observed)]
+    found += _nouveau(machines, observed, desired or {})
+    found += _kernels(machines, observed, desired or {})
     return sorted(found, key=lambda row: (row.host, row.kind, row.subject))
 
 
@@ -72,12 +79,46 @@ def _flapping(observed: State) -> Iterator[Foreign]:
             yield Foreign("flapping", row.name, host=key.host, words=words)
 
 
-def _drivers(loaded: Mapping[str, str], observed: State) -> Iterator[Foreign]:
-    """A driver package that was installed after its module was loaded waits for a reboot."""
-    for key, row in observed.items():
-        running = loaded.get(key.host, "")
-        if isinstance(row, Package) and row.name.startswith(DRIVER) and row.version and running:
-            installed = upstream(row.version)
-            if installed != running:
-                words = f"driver {running} is loaded, {installed} is installed: it needs a reboot"
-                yield Foreign("driver", row.name, host=key.host, words=words)
+def _drivers(machines: Mapping[str, Machine], observed: State, desired: State) -> Iterator[Foreign]:
+    """Files of the driver that were changed under the loaded module."""
+    pinned = {
+        key.host: row.version or ""
+        for key, row in desired.items()
+        if isinstance(row, Package) and row.name.startswith(DRIVER)
+    }
+    for host, machine in machines.items():
+        words, reboot = split(_with_package(host, machine, observed), pinned.get(host, ""))
+        if words:
+            yield Foreign("reboot" if reboot else "driver", "nvidia", host=host, words=words)
+
+
+def _with_package(host: str, machine: Machine, observed: State) -> Machine:
+    """Where no library tells the version of user space, the driver's own package does."""
+    if machine.libraries:
+        return machine
+    names = {
+        row.name: row.version
+        for key, row in observed.items()
+        if key.host == host and isinstance(row, Package) and row.version and row.name.startswith(DRIVER)
+    }
+    return replace(machine, libraries=names)
+
+
+def _nouveau(machines: Mapping[str, Machine], observed: State, desired: State) -> Iterator[Foreign]:
+    """It is forbidden already, and still has the GPUs."""
+    for key, want in desired.items():
+        machine, have = machines.get(key.host), observed.get(key)
+        if not isinstance(want, File) or not is_nouveaus(want) or have is None or difference(want, have):
+            continue
+        if machine and NOUVEAU in machine.modules:
+            words = f"{NOUVEAU} is loaded, {want.path} forbids it -> reboot needed"
+            yield Foreign("reboot", NOUVEAU, host=key.host, words=words)
+
+
+def _kernels(machines: Mapping[str, Machine], observed: State, desired: State) -> Iterator[Foreign]:
+    """A reboot would end without a driver."""
+    drivers = {key.host for key, row in desired.items() if isinstance(row, Package) and row.family}
+    for host in sorted(drivers & machines.keys()):
+        words = unbootable(machines[host], ofed=Key(host, "package:doca-ofed") in observed)
+        if words:
+            yield Foreign("kernel", machines[host].next_kernel, host=host, words=words)

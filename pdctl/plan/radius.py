@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pdctl.plan.belonging import instance_of_key, role_of
 from pdctl.plan.estimate import Estimate
+from pdctl.plan.machine import Machine
 from pdctl.plan.model import Action, Plan, StepKind
 from pdctl.plan.reboots import reboots
 from pdctl.state import Key, State, Unit
@@ -73,7 +74,9 @@ class Radius:
             yield f"{some(self.reboots)} need{'' if self.reboots[1:] else 's'} a reboot afterwards"
 
 
-def radius(topology: Topology, plan: Plan, observed: State) -> Radius:
+def radius(
+    topology: Topology, plan: Plan, observed: State, machines: Mapping[str, Machine] | None = None
+) -> Radius:
     cluster = topology.cluster
     restarts = {Key(r.host, f"unit:{r.unit}"): r.instance for r in plan.restarts}
     owners: dict[str, None] = {}
@@ -102,7 +105,7 @@ def radius(topology: Topology, plan: Plan, observed: State) -> Radius:
         drains=_sorted(dict.fromkeys(name for step in plan.steps for name in step.drain)),
         serving=tuple(PLURAL[role] for role in Role if _serves(ends, running.get(role, set()))),
         outages=tuple(dict.fromkeys(step.outage for step in plan.steps if step.outage)),
-        reboots=tuple(dict.fromkeys(row.host for row in reboots(plan))),
+        reboots=tuple(dict.fromkeys(row.host for row in reboots(plan, machines))),
     )
 
 

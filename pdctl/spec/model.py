@@ -105,6 +105,16 @@ class Stack(Section):
     driver: Version | None = Field(None, description="NVIDIA driver package version.")
     driver_package: Package | None = Field(None, description="Driver package name.")
     fabricmanager: Version | None = Field(None, description="Fabric Manager package version.")
+    nvlsm: Version | None = Field(
+        None,
+        description="NVLink subnet manager's package version, for boards that need it (B200, B300); default:"
+        " the repository's newest when it is installed, held from then on.",
+    )
+    kernel_headers: Package | None = Field(
+        None,
+        description="Metapackage of the kernel headers that the driver's modules are built with, for hosts"
+        " with another kernel than their system's generic one, e.g. `linux-headers-generic-hwe-22.04`.",
+    )
     cuda: Version | None = Field(None, description="CUDA toolkit component version.")
     doca_ofed: Version | None = Field(None, description="DOCA-OFED version.")
     ucx: Version | None = Field(

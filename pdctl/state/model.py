@@ -74,12 +74,17 @@ class Package:
     """An installed Debian package. `version` None in the desired state means any version will do.
 
     `deb` names the file inside the bundle it is installed from; None means the host's own repositories.
+    `family` are names (as in a shell) of what must be of the same upstream version wherever it is installed,
+    and is held with it, but for names in `strangers`; `deviations` tell in words what of it is not.
     """
 
     name: str
     version: str | None = None
     hold: bool = False
+    deviations: tuple[str, ...] = ()
     deb: str | None = field(default=None, compare=False)
+    family: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    strangers: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def id(self) -> str:
@@ -118,7 +123,8 @@ class Unit:
     the process reads; `restart` is the plan's order to restart although the unit itself looks right.
     `ports` are those that a process listens on which is not the wanted one: another may need them. `crashes`
     counts how often systemd has started it again since somebody started it. `limits` are the least that its
-    process must have, by their names in /proc/PID/limits.
+    process must have, by their names in /proc/PID/limits. With `fabric_s` it is
+    started only once the NVLink fabric has taken in all GPUs of its host, which may last so many seconds.
 
     Only the proxy has these, and tells them on its `control` socket: `loaded` is the digest of the
     configuration it has read, of which a part is taken up without a restart; `drained` are instances that it
@@ -142,6 +148,7 @@ class Unit:
     limits: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     health_url: str = field(default="", compare=False)
     health_s: int = field(default=0, compare=False)
+    fabric_s: int = field(default=0, compare=False)
     inputs: tuple[str, ...] = field(default=(), compare=False)
     restart: bool = field(default=False, compare=False)
     control: str = field(default="", compare=False)

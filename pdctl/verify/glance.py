@@ -9,14 +9,15 @@ from pdctl.desired import desire
 from pdctl.hosts.probe import probe
 from pdctl.hosts.suitability import Glance
 from pdctl.hosts.timing import laps
-from pdctl.state import Venv
+from pdctl.state import Package, Venv
 from pdctl.topology.claims import claims
 from pdctl.topology.model import Topology
 
 
 def glance(topology: Topology, folder: Path) -> Glance:
-    """Environments are asked for as well: what is there needs no more room."""
-    wanted = {key: each for key, each in desire(topology).items() if isinstance(each, Venv)}
+    """Environments are asked for as well, since what is there needs no more room, and packages: hosts look at
+    their drivers and kernels where one is wanted."""
+    wanted = {key: each for key, each in desire(topology).items() if isinstance(each, Venv | Package)}
     since = time.time()
     with laps("probe"):
         seen = probe(topology.spec, wanted, folder, claims=claims(topology))

@@ -28,18 +28,31 @@ def show_plan(document: Document, console: Console, *, diffs: bool = True) -> No
     asked = any(row["unproven"] for row in document["drift"])
     if document["steps"] and (document["changes"] or document["restarts"] or asked):
         _steps(document, page, marks)
-    for row in document["reboots"]:
-        page.line(
-            ("! ", "red"),
-            f"{row['host']} needs a reboot afterwards: {row['package']} {row['change']}; {row['why']}",
-        )
-    if document["reboots"]:
-        page.gap()
+    _aftermath(document, page)
     _unreachable(document, page)
     page.line(summary(document), hang=0)
     radius = document["radius"]
     if radius and (document["changes"] or document["restarts"]):
         page.line((radius["text"][:1].upper() + radius["text"][1:], "bold"), hang=0)
+
+
+def _aftermath(document: Document, page: Page) -> None:
+    """What follows on hosts from what is changed there."""
+    for row in document["effects"]:
+        because = "an interrupted apply has left it out" if row["owed"] else "it changes"
+        page.line(
+            ("> ", "yellow"), f"{row['host']}: {row['command']}", (f"  {row['path']}: {because}", "dim")
+        )
+    kernels = {row["host"]: row["what"] for row in document["foreign"] if row["kind"] == "kernel"}
+    for row in document["reboots"]:
+        page.line(
+            ("! ", "red"),
+            f"{row['host']} needs a reboot afterwards: {row['package']} {row['change']}; {row['why']}",
+        )
+        if row["host"] in kernels:
+            page.line(("! ", "red"), f"do not reboot it before this: {kernels[row['host']]}", indent=2)
+    if document["effects"] or document["reboots"]:
+        page.gap()
 
 
 def show_drift(document: Document, console: Console) -> None:
@@ -65,6 +78,8 @@ def summary(document: Document) -> str:
     words = [f"{n} to {what}" for what, n in counts.items() if n]
     words += [f"{len(document['restarts'])} to restart"] if document["restarts"] else []
     words += _drifted(document["drift"])
+    waiting = len({row["host"] for row in document["foreign"] if row["kind"] == "reboot"})
+    words += [f"{waiting} to reboot"] if waiting else []
     return f"Plan for `{cluster}`{only}: {', '.join(words) or 'only the record has to be renewed'}"
 
 

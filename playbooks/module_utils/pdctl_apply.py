@@ -6,6 +6,8 @@ import os
 
 from ansible.module_utils.pdctl_delete import delete, doomed_ids, finish
 from ansible.module_utils.pdctl_difference import Problem, difference, headline
+from ansible.module_utils.pdctl_effects import carry_out, due, effect_line, effect_of
+from ansible.module_utils.pdctl_fabric import wait_fabric
 from ansible.module_utils.pdctl_files import (
     clear_file,
     missing_parents,
@@ -57,6 +59,7 @@ def converge(request: Row, secrets: Secrets, dry: bool, did: list[str]) -> None:
 
 def foretell(work: Work) -> None:
     work.did += [work.headline(row) for row in work.todo()]
+    work.did += [effect_line([path]) for path in work.own_effects()]
     work.did += [f"stop {row['name']}" for row in work.halt]
     work.did += [f"delete {key.replace(':', ' ', 1)}" for key in work.doomed if key in work.seen]
 
@@ -81,6 +84,7 @@ class Work:
         self.seen = self.look(self.asked)
         self.halt = [row for row in halt if not is_stopped(self.have(row))]
         self.units = [self.with_restart(row) for row in units]
+        self.effects = due(self.put, self.seen, self.record.pending)
         self.served: set[str] = set()  # names of units that a health gate let through
         self.why: dict[str, str] = {}  # what kept units from it
 
@@ -122,6 +126,15 @@ class Work:
 
     def headline(self, row: Row) -> str:
         return (unit_headline if row["kind"] == "unit" else headline)(row, self.have(row))
+
+    def own_effects(self) -> list[str]:
+        """Files of this request that something has to follow."""
+        mine = {row_id(row) for row in self.put}
+        return [path for key, path in self.effects.items() if key in mine]
+
+    def left_out(self) -> dict[str, str]:
+        """Files whose effect is still to follow, and what the record says of them."""
+        return {key: f"{' '.join(effect_of(path))} has not followed" for key, path in self.effects.items()}
 
     def unproven(self, after: Rows) -> dict[str, str]:
         """Units that no gate has let through, now or in an interrupted run before, and why."""
@@ -191,7 +204,7 @@ def settle(work: Work, todo: list[Row]) -> Rows:
         {**before, **after},
         work.request.get("meta"),
         work.doomed,
-        work.unproven(after),
+        {**work.unproven(after), **work.left_out()},
     )
     return after
 
@@ -208,6 +221,7 @@ def put(todo: list[Row], work: Work) -> None:
     for row in kinds["file"]:
         put_file(row, work.bundle, work.secrets.get(row["path"]))
         work.done(row)
+    follow(work)
     if kinds["package"]:
         if any(row["path"].startswith(APT) for row in kinds["file"]):
             update_lists()
@@ -217,10 +231,19 @@ def put(todo: list[Row], work: Work) -> None:
         work.done(*kinds["venv"])
 
 
+def follow(work: Work) -> None:
+    """What the changed files ask for; until it is done the record says so."""
+    paths = work.own_effects()
+    work.did += carry_out(paths)
+    work.effects = {key: path for key, path in work.effects.items() if path not in paths}
+
+
 def put_all_packages(rows: list[Row], work: Work) -> None:
     recorded = work.record.rows.values()
     held = {row["name"] for row in recorded if row["kind"] == "package" and row["hold"]}
-    consent = bool(work.request.get("allow_downgrades"))
+    there = [row for row in rows if work.have(row)]
+    goes_back = bool(there) and all(is_recorded(row, work) for row in there)
+    consent = bool(work.request.get("allow_downgrades")) or goes_back
     try:
         put_packages(rows, work.of_kind("package"), work.bundle, held, consent, work.record.remember_packages)
     finally:
@@ -228,10 +251,16 @@ def put_all_packages(rows: list[Row], work: Work) -> None:
     work.done(*rows)
 
 
+def is_recorded(row: Row, work: Work) -> bool:
+    """Whether pdctl left it at this very version: to go back there only undoes what somebody else did."""
+    return bool(work.record.rows.get(row_id(row), {}).get("version") == row["version"])
+
+
 def put_and_wait(todo: list[Row], work: Work) -> None:
     have = work.of_kind("unit")
     touched: set[str] = set()
     if todo:
+        wait_fabric(todo)
         touched = put_units(todo, have, work.our_files())
         work.done(*todo)
     invocations = {name: row["invocation"] for name, row in have.items()}

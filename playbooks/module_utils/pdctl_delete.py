@@ -7,6 +7,7 @@ import errno
 import os
 import pwd
 
+from ansible.module_utils.pdctl_effects import carry_out, effect_of
 from ansible.module_utils.pdctl_files import remove_file, remove_tree, run
 from ansible.module_utils.pdctl_namespace import UNIT_FOLDER
 from ansible.module_utils.pdctl_packages import purge_packages
@@ -82,6 +83,7 @@ def remove(kind: str, names: list[str]) -> dict[str, str]:
 def remove_files(paths: list[str]) -> None:
     for path in paths:
         remove_file(path)
+    carry_out(path for path in paths if effect_of(path))
     if any(path.startswith(UNIT_FOLDER) for path in paths):
         run(["systemctl", "daemon-reload"], "read the unit files again")
 

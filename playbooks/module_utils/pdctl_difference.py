@@ -12,7 +12,7 @@ COMPARED = {
     "user": ("name", "home", "shell"),
     "directory": ("path", "owner", "group", "mode"),
     "file": ("path", "digest", "owner", "group", "mode", "secret"),
-    "package": ("name", "version", "hold"),
+    "package": ("name", "version", "hold", "deviations"),
     "venv": ("path", "digest", "python", "damage"),
     "unit": ("name", "enabled", "active", "revision", "deviations", "loaded", "drained", "sides"),
 }

@@ -12,6 +12,7 @@ from ansible.module_utils.pdctl_observe_files import contents, observe_directory
 from ansible.module_utils.pdctl_observe_foreign import foreign
 from ansible.module_utils.pdctl_observe_generations import kept_state
 from ansible.module_utils.pdctl_observe_packages import observe_packages
+from ansible.module_utils.pdctl_observe_stack import stack_facts
 from ansible.module_utils.pdctl_observe_units import observe_units
 from ansible.module_utils.pdctl_observe_venvs import observe_venv
 from ansible.module_utils.pdctl_recorded import read_record, remembered
@@ -39,6 +40,8 @@ def observe(request: Row) -> Row:
     ours = {row["path"] for row in asked if row["kind"] == "file"}
     rows = observe_rows(asked, request["cluster"], errors, ours)
     known = facts(notes)
+    if known["driver"] or any(row.get("family") for row in asked):
+        known["stack"] = stack_facts()
     units = [row["name"] for row in rows if row["kind"] == "unit"]
     return {
         "resources": rows,

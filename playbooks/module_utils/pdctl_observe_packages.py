@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import subprocess
 
+from ansible.module_utils.pdctl_family import deviations
 from ansible.module_utils.pdctl_rows import Row
 
 FORMAT = "${Package}\\t${Version}\\t${db:Status-Want}\\t${db:Status-Status}\\n"
 
 
 def observe_packages(rows: list[Row], _ours: set[str]) -> list[Row]:
-    installed = dpkg_status([row["name"] for row in rows])
+    names = [] if any(row.get("family") for row in rows) else [row["name"] for row in rows]
+    installed = dpkg_status(names)
     return [
-        {"kind": "package", "name": row["name"], "version": version, "hold": want == "hold"}
+        {
+            "kind": "package",
+            "name": row["name"],
+            "version": version,
+            "hold": want == "hold",
+            "deviations": deviations(row, installed) if row.get("family") else [],
+        }
         for row in rows
         for version, want in [installed.get(row["name"], ("", ""))]
         if version

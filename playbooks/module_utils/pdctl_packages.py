@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable
 
 from ansible.module_utils.pdctl_difference import Problem
+from ansible.module_utils.pdctl_family import astray, loose, upstream
 from ansible.module_utils.pdctl_observe_packages import dpkg_known, dpkg_status
 from ansible.module_utils.pdctl_rows import Row, Rows
 
@@ -46,18 +47,25 @@ def put_packages(
         raise Problem(f"held, and not by pdctl: {', '.join(foreign)}; run apt-mark unhold, then apply again")
     before = dpkg_known([])
     try:
-        if install:
-            words = ["install", *_consent(install, have, downgrade)]
-            words += [_target(row, bundle) for row in install]
+        targets = [_target(row, bundle) for row in install] + _family_targets(rows)
+        if targets:
+            words = ["install", *_consent(rows, have, downgrade), *targets]
             new = _named(apt(["-s", *words], install), "Inst ")
             remember(sorted(new - before.keys() - set(names)))
             apt(words, install)
     finally:
         _drop_half_installed(before)
-        now = dpkg_status(names)
-        wanted = [row["name"] for row in rows if row["hold"]]
-        mark("hold", [name for name in wanted if name in now and now[name][1] != "hold"])
+        hold(rows)
     mark("unhold", [row["name"] for row in rows if not row["hold"] and _is_held(have, row)])
+
+
+def hold(rows: list[Row]) -> None:
+    """The packages themselves, and what of their families is installed by now."""
+    now = dpkg_status([])
+    names = [row["name"] for row in rows if row["hold"] and now.get(row["name"], ("", "hold"))[1] != "hold"]
+    for row in rows:
+        names += [name for name in loose(row, now) if name not in names] if row.get("family") else []
+    mark("hold", names)
 
 
 def purge_packages(names: list[str]) -> list[str]:
@@ -131,8 +139,30 @@ def _target(row: Row, bundle: str) -> str:
     return f"{row['name']}={row['version']}" if row["version"] else str(row["name"])
 
 
-def _consent(install: list[Row], have: Rows, downgrade: bool) -> list[str]:
-    held = any(_is_held(have, row) for row in install)
+def _family_targets(rows: list[Row]) -> list[str]:
+    """Members at another version than their pin's, each with the version that some repository has of it.
+
+    What none has is left to apt: a newer driver may come without it.
+    """
+    installed = dpkg_status([]) if any(row.get("family") for row in rows) else {}
+    found = []
+    for row in rows:
+        for name in sorted(astray(row, installed)) if row.get("family") else ():
+            offered = [v for v in _offered(name) if upstream(v) == upstream(row["version"])]
+            found += (
+                [f"{name}={row['version'] if row['version'] in offered else offered[0]}"] if offered else []
+            )
+    return found
+
+
+def _offered(name: str) -> list[str]:
+    """Versions that the repositories have, the newest first: `name | version | source` lines."""
+    lines = _text(_run(["apt-cache", "madison", name]).stdout)
+    return [parts[1].strip() for parts in (line.split("|") for line in lines) if len(parts) > 2]
+
+
+def _consent(rows: list[Row], have: Rows, downgrade: bool) -> list[str]:
+    held = any(row.get("family") or _is_held(have, row) for row in rows)
     return (["--allow-change-held-packages"] if held else []) + (["--allow-downgrades"] if downgrade else [])
 
 

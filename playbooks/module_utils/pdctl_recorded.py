@@ -122,7 +122,14 @@ KINDS: dict[str, tuple[Fields, Fields]] = {
         {"path": PATH, "digest": TEXT},
         {**OWNED, "secret": FLAG, "content": TEXT_OR_NONE, "source": TEXT_OR_NONE, "secret_env": PAIRS},
     ),
-    "package": ({"name": NAME}, {"version": TEXT_OR_NONE, "hold": FLAG, "deb": TEXT_OR_NONE}),
+    "package": (
+        {"name": NAME},
+        {
+            **dict.fromkeys(("version", "deb"), TEXT_OR_NONE),
+            **dict.fromkeys(("deviations", "family", "strangers"), TEXTS),
+            "hold": FLAG,
+        },
+    ),
     "venv": (
         {"path": PATH, "digest": TEXT, "python": TEXT},
         dict.fromkeys(("damage", "requirements", "wheels"), TEXTS),
@@ -134,7 +141,7 @@ KINDS: dict[str, tuple[Fields, Fields]] = {
             **dict.fromkeys(("active", "revision", "loaded", "invocation", "control"), TEXT),
             **dict.fromkeys(("instance", "role", "health_url"), TEXT),
             **dict.fromkeys(("deviations", "drained", "sides", "argv", "secret_names", "inputs"), TEXTS),
-            **dict.fromkeys(("crashes", "health_s"), NUMBER),
+            **dict.fromkeys(("crashes", "fabric_s", "health_s"), NUMBER),
             "ports": NUMBERS,
             "environment": PAIRS,
             "limits": PAIRS,

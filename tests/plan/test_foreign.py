@@ -7,6 +7,7 @@ import pytest
 from pdctl.knowledge.reboots import upstream
 from pdctl.plan import Action, Change, Plan
 from pdctl.plan.foreign import Foreign, foreign
+from pdctl.plan.machine import Machine
 from pdctl.plan.reboots import reboots
 from pdctl.state import Key, Package, Unit
 
@@ -27,7 +28,7 @@ def test_a_process_on_a_gpu_and_one_on_a_port_are_told_in_words() -> None:
 @pytest.mark.parametrize(
     ("loaded", "said"),
     [
-        ("580.82.07", ["driver 580.82.07 is loaded, 580.95.05 is installed: it needs a reboot"]),
+        ("580.82.07", ["loaded module 580.82.07, user space 580.95.05 -> reboot needed"]),
         ("580.95.05", []),
         ("", []),
     ],
@@ -37,7 +38,7 @@ def test_a_driver_that_is_not_the_installed_one_is_told(loaded: str, said: list[
         Key("h1", f"package:{DRIVER}"): Package(DRIVER, NEW),
         Key("h1", "package:x"): Package("x", "1"),
     }
-    assert [row.what for row in foreign({}, {"h1": loaded}, observed)] == said
+    assert [row.what for row in foreign({}, {"h1": Machine(driver=loaded)}, observed)] == said
 
 
 def test_an_nvidia_smi_that_fails_is_told_once() -> None:

@@ -11,7 +11,7 @@ from pdctl.spec.model import Cluster
 from pdctl.spec.rules.rule import pin
 
 # Parts that only hosts with GPUs get.
-GPU_PINS = ("driver", "driver_package", "fabricmanager", "cuda", "doca_ofed")
+GPU_PINS = ("driver", "driver_package", "kernel_headers", "fabricmanager", "nvlsm", "cuda", "doca_ofed")
 # Pins for NIXL built from source; the wheel brings its own UCX.
 SOURCE_PINS = ("ucx", "nixl_commit")
 BRANCH = re.compile(r"-(\d{3})(?:-|$)")
@@ -65,6 +65,8 @@ def pins_are_installed(cluster: Cluster) -> Iterator[Finding]:
                 yield _useless(name, engine)
     elif cluster.stack.fabricmanager is not None and not _may_have_switches(cluster):
         yield _useless("fabricmanager", "hosts without NVSwitch, where Fabric Manager only fails")
+    elif cluster.stack.nvlsm is not None and not _may_need_subnet_manager(cluster):
+        yield _useless("nvlsm", "boards whose NVSwitches need no subnet manager")
 
 
 def upstream(version: str) -> str:
@@ -87,3 +89,8 @@ def _uses_gpus(cluster: Cluster) -> bool:
 def _may_have_switches(cluster: Cluster) -> bool:
     models = [GPUS.get(host.gpus.model or "") for host in cluster.hosts if host.gpus.count]
     return any(known is None or known.nvswitch for known in models)
+
+
+def _may_need_subnet_manager(cluster: Cluster) -> bool:
+    models = [GPUS.get(host.gpus.model or "") for host in cluster.hosts if host.gpus.count]
+    return any(known is None or known.subnet_manager for known in models)

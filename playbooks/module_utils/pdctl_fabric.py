@@ -1,0 +1,70 @@
+"""GPUs behind NVSwitches -> taken in by the fabric, or which are not: before that CUDA starts nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+
+from ansible.module_utils.pdctl_audience import stay_for_audience
+from ansible.module_utils.pdctl_difference import Problem
+from ansible.module_utils.pdctl_rows import Row
+
+# nvidia-smi --help-query-gpu; the same as "Fabric: State, Status" of `nvidia-smi -q`.
+FIELDS = "index,fabric.state,fabric.status"
+SERVICE = "nvidia-fabricmanager"
+SMI_S = 30  # a driver that hangs must not hang the apply
+PAUSE_S = 2.0
+# What a driver says that knows no registration, as with GPUs before Hopper.
+NONE = ("n/a", "[n/a]", "[not supported]", "not supported")
+
+
+def wait_fabric(rows: list[Row], pause: float = PAUSE_S) -> None:
+    """Ends when every GPU of this host has `Completed` and `Success`; `rows` are units about to start."""
+    limit = max((int(row.get("fabric_s") or 0) for row in rows), default=0)
+    begun = time.monotonic()
+    while limit:
+        stay_for_audience()
+        left = outside(_ask(["nvidia-smi", f"--query-gpu={FIELDS}", "--format=csv,noheader"]))
+        if not left:
+            return
+        service = _ask(["systemctl", "is-active", SERVICE], must=False).strip() or "unknown"
+        if service in ("failed", "inactive", "unknown") or time.monotonic() - begun > limit:
+            raise Problem(refusal(left, service, limit))
+        time.sleep(pause)
+
+
+def outside(text: str) -> dict[str, tuple[str, str]]:
+    """{index: (state, status)} of GPUs that the fabric has not taken in: `0, In Progress, N/A`."""
+    rows = [[value.strip() for value in line.split(",")] for line in text.splitlines() if line.strip()]
+    found = {row[0]: (row[1], row[2]) for row in rows if len(row) == 3}
+    return {
+        index: (state, status)
+        for index, (state, status) in found.items()
+        if state.lower() not in NONE and (state, status) != ("Completed", "Success")
+    }
+
+
+def refusal(left: dict[str, tuple[str, str]], service: str, limit: int) -> str:
+    words = [f"GPU {index} is {state} (status {status})" for index, (state, status) in left.items()]
+    when = f"after {limit} s " if service in ("active", "activating") else ""
+    return (
+        f"{when}the NVLink fabric has not taken in all GPUs, so that CUDA would start nothing:"
+        f" {', '.join(words)}; {SERVICE} is {service}: `journalctl -u {SERVICE}` tells why."
+        " No engine was started"
+    )
+
+
+def _ask(command: list[str], must: bool = True) -> str:
+    try:
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SMI_S, check=False
+        )
+    except FileNotFoundError:
+        raise Problem(f"{command[0]} is not on this host: its driver is not installed") from None
+    except subprocess.TimeoutExpired:
+        raise Problem(f"{command[0]} gives no answer within {SMI_S} s") from None
+    text = done.stdout.decode("utf-8", "replace")
+    if must and done.returncode:
+        said = (text.strip().splitlines() or [f"exit status {done.returncode}"])[0]
+        raise Problem(f"{command[0]}: {said}; a driver that was just installed may need a reboot")
+    return text

@@ -1,0 +1,99 @@
+"""This host's driver in memory, on disk, and for the kernel that boots next: three that must agree."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from typing import Any
+
+from ansible.module_utils.pdctl_observe_packages import dpkg_status
+
+# Loaded modules that say who has the GPUs and what the fabric works with.
+MODULES = ("nouveau", "nvidia", "nvidia_peermem", "mlx5_core", "ib_umad")
+# Packages that hold the driver's user space: NVML and CUDA's driver library, and the tools.
+USER_SPACE = ("libnvidia-compute", "libnvidia-compute-[0-9]*", "nvidia-utils-[0-9]*")
+# Where modules lie that are not the kernel's own: dkms(8), and what vendors' packages put there.
+NOT_THE_KERNELS = ("updates/", "extra/", "weak-updates/")
+PACKED = r"(?:\.(?:gz|xz|zst))?"
+
+
+def stack_facts(root: str = "/") -> dict[str, Any]:
+    kernel, why = next_kernel(root)
+    folder = os.path.join(root, "lib/modules", kernel)
+    return {
+        "modules": loaded_modules(_text(os.path.join(root, "proc/modules"))),
+        "libraries": {name: version for name, (version, _) in sorted(dpkg_status([*USER_SPACE]).items())},
+        "next_kernel": kernel,
+        "chosen_by": why,
+        "headers": bool(kernel) and os.path.exists(os.path.join(folder, "build")),
+        "built": built_modules(folder) if kernel else [],
+    }
+
+
+def loaded_modules(text: str) -> list[str]:
+    """Of /proc/modules those that matter here."""
+    names = {line.split(" ", 1)[0] for line in text.splitlines()}
+    return [name for name in MODULES if name in names]
+
+
+def next_kernel(root: str = "/") -> tuple[str, str]:
+    """The kernel that the next boot takes, and what says so; empty where /boot has none.
+
+    GRUB's default entry is the newest kernel. Another one is known by the version in its title or id; an
+    entry given by its number among submenus is not followed.
+    """
+    paths = glob.glob(os.path.join(glob.escape(root), "boot/vmlinuz-*"))
+    kernels = sorted((os.path.basename(path)[len("vmlinuz-") :] for path in paths), key=_by_number)
+    if not kernels:
+        return "", ""
+    chosen, where = _grub_entry(root)
+    found = [kernel for kernel in kernels if re.search(rf"(?<![\w.]){re.escape(kernel)}(?![\w.])", chosen)]
+    longest = max(found, key=len) if found else ""
+    return (longest, where) if longest else (kernels[-1], "the newest in /boot")
+
+
+def built_modules(folder: str) -> list[str]:
+    """`nvidia` if depmod knows one below `folder`, `mlx5_core` if one that is not the kernel's own."""
+    text = _text(os.path.join(folder, "modules.dep"))
+    outside = "|".join(map(re.escape, NOT_THE_KERNELS))
+    wanted = {
+        "nvidia": rf"^(?:\S*/)?nvidia\.ko{PACKED}:",
+        "mlx5_core": rf"^(?:{outside})(?:\S*/)?mlx5_core\.ko{PACKED}:",
+    }
+    return [name for name, pattern in wanted.items() if re.search(pattern, text, re.MULTILINE)]
+
+
+def _grub_entry(root: str) -> tuple[str, str]:
+    """grub-reboot's entry for one boot, or the default, or what `saved` stands for; and what says so."""
+    environment = _assignments(_text(os.path.join(root, "boot/grub/grubenv")))
+    if environment.get("next_entry"):
+        return environment["next_entry"], "grub-reboot"
+    default = ""
+    for path in ["etc/default/grub", *_snippets(root)]:
+        default = _assignments(_text(os.path.join(root, path))).get("GRUB_DEFAULT", default)
+    if default == "saved":
+        return environment.get("saved_entry", ""), "grub-set-default"
+    return default, "GRUB_DEFAULT"
+
+
+def _snippets(root: str) -> list[str]:
+    found = glob.glob(os.path.join(glob.escape(root), "etc/default/grub.d/*.cfg"))
+    return [os.path.relpath(path, root) for path in sorted(found)]
+
+
+def _assignments(text: str) -> dict[str, str]:
+    pairs = re.findall(r"^\s*(\w+)=(.*)$", text, re.MULTILINE)
+    return {name: value.strip().strip("\"'") for name, value in pairs}
+
+
+def _by_number(kernel: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"[.\-+~_]", kernel)]
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as handle:
+            return handle.read()
+    except OSError:
+        return ""

@@ -1,0 +1,220 @@
+"""The stack's packages on a real host: pinned, held, moved behind pdctl's back, told and mended."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pdctl.lab import Bind
+from tests.hosts.line import Line
+from tests.hosts.vendors import DRIVER, NEWER, PARTS, PINNED, vendor_repository
+from tests.labs import lab_hosts
+
+pytestmark = [
+    pytest.mark.hosts,
+    pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="makes packages with dpkg-deb"),
+]
+
+NAME = "stack"
+SPEC: dict[str, Any] = {
+    "cluster": NAME,
+    "hosts": [
+        {
+            "name": "h1",
+            "address": "198.18.0.10",
+            "os": "debian-12",
+            "gpus": {"count": 8, "model": "B200-SXM-180GB"},
+        }
+    ],
+    "stack": "article-2025",
+    "model": {"id": "openai/gpt-oss-20b"},
+    "serving": {"prefillers": {"count": 1}, "decoders": {"count": 1}},
+}
+LAYERS = ("--layer", "base", "--layer", "packages")
+NOUVEAU = f"/etc/modprobe.d/pdctl-{NAME}-nouveau.conf"
+CALLS = "/var/log/initramfs-calls"
+# Stands in for initramfs-tools, which hosts of these tests have no kernel for.
+INITRAMFS = f"""\
+cat > /usr/sbin/update-initramfs <<'EOT'
+#!/bin/sh
+[ ! -e /etc/initramfs-broken ] || {{ echo 'no space left' >&2; exit 1; }}
+echo "$@" >> {CALLS}
+EOT
+chmod 755 /usr/sbin/update-initramfs
+"""
+SOURCES = "echo 'deb [trusted=yes] file:/srv/vendors ./' > /etc/apt/sources.list.d/vendors.list"
+# Its own mount is over the file of a machine that has the driver, too.
+PROC = "/proc/driver"
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Line]:
+    repository = vendor_repository(tmp_path_factory.mktemp("vendors"))
+    with lab_hosts(1, tmp_path_factory, [Bind(str(repository), "/srv/vendors")]) as lab:
+        line = Line(lab, tmp_path_factory.mktemp("stack"))
+        line.spec = {**SPEC, "ssh": {"config": str(lab.ssh_config)}}
+        line.save()
+        line.inside(f"{SOURCES}; apt-get update -q")
+        line.inside(INITRAMFS)
+        line.apply("--no-verify", *LAYERS)
+        yield line
+
+
+@pytest.fixture
+def line(hosts: Line) -> Line:
+    hosts.inside(f"rm -f /etc/initramfs-broken {CALLS}")
+    hosts.apply("--no-verify", *LAYERS)
+    hosts.inside(f"rm -f {CALLS}")
+    return hosts
+
+
+def diff(line: Line, *words: str) -> Any:
+    return line.pdctl("diff", "--json", *LAYERS, *words).must().json
+
+
+def held(line: Line) -> set[str]:
+    return set(line.inside("apt-mark showhold").split())
+
+
+def versions(line: Line) -> dict[str, str]:
+    text = line.inside("dpkg-query -W -f '${Package} ${Version}\\n' '*nvidia*' 'cuda-*' nvlsm doca-ofed")
+    return dict(row.split() for row in text.splitlines() if len(row.split()) == 2)
+
+
+def calls(line: Line) -> int:
+    return len(line.inside(f"cat {CALLS} 2>/dev/null || true").splitlines())
+
+
+def test_the_whole_family_of_the_driver_is_at_its_pin_and_held(line: Line) -> None:
+    found = versions(line)
+    fabric = {"cuda-drivers-fabricmanager-580", "nvidia-fabricmanager-580"}
+    assert {found[name] for name in (DRIVER, *PARTS, *fabric)} == {PINNED}
+    assert found["nvlsm"] == "2025.10.14-1"
+    assert {DRIVER, *PARTS, *fabric, "nvlsm", "doca-ofed", "cuda-nvcc-13-0"} <= held(line)
+    assert diff(line)["empty"]
+    assert line.apply("--no-verify", "--json", *LAYERS).json["did"] == {}
+
+
+def test_no_upgrade_moves_what_is_pinned(line: Line) -> None:
+    """Not even once the holds are gone: the pins are stronger than a newer version."""
+    line.inside(f"apt-mark unhold {DRIVER} {' '.join(PARTS)}")
+    simulated = line.inside("apt-get -s dist-upgrade")
+    assert not [row for row in simulated.splitlines() if row.startswith("Inst ") and "nvidia" in row]
+    blacklist = line.inside("apt-config dump Unattended-Upgrade::Package-Blacklist")
+    assert '"^libnvidia-";' in blacklist and '"^nvidia-";' in blacklist and '"^nvlsm$";' in blacklist
+    (row,) = diff(line, "--drift-only")["drift"]
+    assert row["id"] == f"package:{DRIVER}" and "hold no -> yes" in row["what"]
+    line.apply("--no-verify", *LAYERS)
+    assert {DRIVER, *PARTS} <= held(line) and diff(line)["empty"]
+
+
+def test_an_upgrade_behind_pdctls_back_is_told_and_taken_back(line: Line) -> None:
+    line.inside(f"apt-mark unhold {DRIVER} {' '.join(PARTS)} nvidia-fabricmanager-580")
+    moved = " ".join(f"{name}={NEWER}" for name in (DRIVER, *PARTS, "nvidia-fabricmanager-580"))
+    line.inside(
+        f"apt-get install -qy --allow-change-held-packages {moved} cuda-drivers-fabricmanager-580={NEWER}"
+    )
+    rows = {row["id"]: "; ".join(row["what"]) for row in diff(line, "--drift-only")["drift"]}
+    assert f"version {PINNED} -> {NEWER}" in rows[f"package:{DRIVER}"] or NEWER in rows[f"package:{DRIVER}"]
+    assert "580.159.03, not 580.95.05" in rows[f"package:{DRIVER}"]
+    line.apply("--no-verify", *LAYERS)
+    found = versions(line)
+    assert {found[name] for name in (DRIVER, *PARTS, "nvidia-fabricmanager-580")} == {PINNED}
+    assert {DRIVER, *PARTS} <= held(line) and diff(line)["empty"]
+
+
+def test_packages_that_only_look_like_the_drivers_are_left_alone(line: Line) -> None:
+    line.inside("apt-get install -qy nvidia-container-toolkit nvidia-settings")
+    assert diff(line)["empty"] and not diff(line, "--drift-only")["drift"]
+    line.inside("apt-get purge -qy nvidia-container-toolkit nvidia-settings")
+
+
+def test_the_initramfs_is_made_anew_when_and_only_when_the_file_changed(line: Line) -> None:
+    assert calls(line) == 0
+    line.inside(f"chmod 600 {NOUVEAU}")
+    line.apply("--no-verify", *LAYERS)
+    assert calls(line) == 0
+    line.inside(f"echo '# by hand' >> {NOUVEAU}")
+    plan = diff(line)
+    assert [(row["path"], row["command"]) for row in plan["effects"]] == [
+        (NOUVEAU, "update-initramfs -u -k all")
+    ]
+    line.apply("--no-verify", *LAYERS)
+    assert line.inside(f"cat {CALLS}").splitlines() == ["-u -k all"]
+    line.apply("--no-verify", *LAYERS)
+    assert calls(line) == 1 and diff(line)["empty"]
+
+
+def test_an_initramfs_that_could_not_be_made_is_owed_until_it_is(line: Line) -> None:
+    line.inside(f"touch /etc/initramfs-broken; echo '# by hand' >> {NOUVEAU}")
+    ran = line.pdctl("apply", "--yes", "--no-verify", *LAYERS).must(1)
+    assert "no space left" in ran.out + ran.err and NOUVEAU in ran.out + ran.err
+    plan = diff(line)
+    assert not plan["empty"] and not plan["changes"]
+    assert [row["owed"] for row in plan["effects"]] == [True]
+    (row,) = plan["drift"]
+    assert row["what"] == ["update-initramfs -u -k all has not followed; apply does it again"]
+    line.inside("rm /etc/initramfs-broken")
+    line.apply("--no-verify", *LAYERS)
+    assert calls(line) == 1 and diff(line)["empty"]
+
+
+def test_another_driver_in_memory_than_on_disk_waits_for_a_reboot(line: Line) -> None:
+    version = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build"
+    made = (
+        f"mount -t tmpfs none {PROC} && mkdir {PROC}/nvidia && echo '{version}  (x)' > {PROC}/nvidia/version"
+    )
+    line.inside(made)
+    try:
+        plan = line.pdctl("diff", "--json", "--exit-code", *LAYERS).must(2).json
+        (row,) = [row for row in plan["foreign"] if row["kind"] == "reboot"]
+        assert row["what"] == "loaded module 570.86.15, user space 580.95.05 -> reboot needed"
+        assert not plan["empty"] and not plan["changes"]
+        shown = line.pdctl("diff", *LAYERS).must().out
+        assert "1 to reboot" in shown and "is as its spec says" not in shown
+        assert "reboot needed" in line.pdctl("diff", "--drift-only").must().out
+    finally:
+        line.inside(f"umount {PROC}")
+    assert diff(line)["empty"]
+
+
+def test_a_next_kernel_without_a_driver_is_told_before_any_reboot(line: Line) -> None:
+    running, following = "6.8.0-60-generic", "6.8.0-64-generic"
+    folder = f"/lib/modules/{following}"
+    dep = "kernel/drivers/net/ethernet/mellanox/mlx5/core/mlx5_core.ko:"
+    line.inside(
+        f"mkdir -p /boot /lib/modules/{running} /lib/modules/{following};"
+        f" touch /boot/vmlinuz-{running} /boot/vmlinuz-{following};"
+        f" echo updates/dkms/nvidia.ko: > /lib/modules/{running}/modules.dep;"
+        f" echo {dep} > /lib/modules/{following}/modules.dep"
+    )
+    try:
+        told = [row["what"] for row in diff(line)["foreign"] if row["kind"] == "kernel"]
+        assert len(told) == 1 and told[0].startswith(f"kernel {following} boots next (the newest in /boot;")
+        assert "has no modules nvidia and mlx5_core of OFED, and its headers are missing" in told[0]
+        assert f"apt-get install linux-headers-{following}, then dkms autoinstall -k {following}" in told[0]
+        found = json.loads(line.pdctl("validate", "--hosts", "--format", "json").out)
+        rules = json.dumps(found)
+        assert "FACT022" in rules and following in rules
+        built = r"updates/dkms/nvidia.ko.zst:\nupdates/dkms/mlx5_core.ko:\n"
+        line.inside(f"mkdir {folder}/build; printf '{built}' > {folder}/modules.dep")
+        assert not [row for row in diff(line)["foreign"] if row["kind"] == "kernel"]
+    finally:
+        line.inside(
+            f"rm -r /boot/vmlinuz-{running} /boot/vmlinuz-{following} /lib/modules/{running} {folder}"
+        )
+
+
+def test_destroy_takes_all_of_it_away_again(hosts: Line, tmp_path: Path) -> None:
+    hosts.pdctl("destroy", "--yes").must()
+    left = hosts.inside(
+        "ls /etc/apt/preferences.d /etc/apt/apt.conf.d /etc/modprobe.d; apt-mark showhold;"
+        " dpkg-query -W -f '${Package} ${db:Status-Status}\\n' '*nvidia*' nvlsm 2>/dev/null || true"
+    )
+    assert "pdctl" not in left and " installed" not in left
+    assert hosts.inside(f"tail -n 1 {CALLS}").strip() == "-u -k all"
