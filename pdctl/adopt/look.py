@@ -18,6 +18,7 @@ from pdctl.knowledge.secrecy import LIKE_A_TOKEN, NAMES, REAL_TOKEN
 # In the order of their imports.
 MODULES = (
     "pdctl_rows",
+    "pdctl_observe_pci",
     "pdctl_observe_facts",
     "pdctl_sockets",
     "pdctl_adopt_secrets",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from pdctl.desired.affinity import net_devices
 from pdctl.desired.layout import DOWNLOADS, MODELS, SERVICE_USER, VOCABULARY, cache_dir, config_dir
 from pdctl.knowledge import versions
 from pdctl.knowledge.leases import NIXL_ABORT_S, NIXL_LEASE_S
 from pdctl.knowledge.models import TINY
+from pdctl.knowledge.variables import UCX_ONE_HOST, UCX_TLS
 from pdctl.knowledge.versions import at_least
 from pdctl.knowledge.vocabularies import ENCODINGS
 from pdctl.spec.serving import Pool
@@ -233,8 +235,8 @@ def _ucx(topology: Topology, instance: Instance) -> dict[str, str]:
         return found | ({"UCX_NET_DEVICES": interface} if interface else {})
     if all(i.host == instance.host for i in topology.instances):
         # An explicit list must hold the CUDA transports, or GPU memory is not recognised (UCX FAQ).
-        return {"UCX_TLS": "cuda_ipc,cuda_copy,tcp"}
-    return {}
+        return {UCX_TLS: UCX_ONE_HOST} | net_devices(topology, instance)
+    return net_devices(topology, instance)
 
 
 def _simulator(topology: Topology) -> dict[str, str]:

@@ -23,6 +23,30 @@ class Gpu:
     driver_version: str
     pci_bus_id: str
     mig_mode_current: str
+    path: str = ""  # its folder below /sys, which tells what is between it and a NIC
+    numa: int = -1  # node, where the host says
+
+
+@dataclass(frozen=True)
+class NicPort:
+    """One port of a NIC in the words of /sys: ACTIVE, LinkUp, InfiniBand, 400 Gb/sec (4X NDR)."""
+
+    port: int
+    state: str
+    physical: str
+    link: str
+    rate: str
+
+
+@dataclass(frozen=True)
+class Nic:
+    """One RDMA device; address and path are empty for one in software."""
+
+    name: str
+    pci: str
+    path: str
+    numa: int
+    ports: tuple[NicPort, ...]
 
 
 @dataclass(frozen=True)
@@ -44,6 +68,8 @@ class Facts:
     disk_free: dict[str, int]
     gpus: tuple[Gpu, ...] = ()
     driver: str = ""  # version of the NVIDIA kernel module that is loaded
+    nics: tuple[Nic, ...] = ()
+    numa_nodes: tuple[int, ...] = ()
     stack: Machine = field(default_factory=Machine)
 
     @property

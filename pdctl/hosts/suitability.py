@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pdctl.hosts.nearness import nic_findings
 from pdctl.hosts.observation import Facts, Observation
 from pdctl.knowledge.adoption import NVIDIA_NAMES
 from pdctl.knowledge.compatibility import Status
@@ -168,7 +169,11 @@ def _driver(view: _View) -> Iterator[Finding]:
         yield view.finding("FACT012", message, "pin `stack.driver`, or install a newer one")
 
 
-CHECKS = (_system, _gpus, _others, _disk, _clock, _driver)
+def _nics(view: _View) -> Iterator[Finding]:
+    return nic_findings(view.topology, view.index, view.facts)
+
+
+CHECKS = (_system, _gpus, _nics, _others, _disk, _clock, _driver)
 
 
 def _list(numbers: list[int]) -> str:

@@ -48,6 +48,14 @@ UCX_TLS = "UCX_TLS"
 # UCX 1.19 FAQ: an explicit list must hold a CUDA transport, or GPU memory is not recognised.
 UCX_CUDA = ("cuda", "cuda_copy", "cuda_ipc", "gdr_copy")
 UCX_EVERYTHING = ("all",)
+# Of engines on one host: NVLink carries their KV (LMCache examples/disagg_prefill).
+UCX_ONE_HOST = "cuda_ipc,cuda_copy,tcp"
+UCX_NET_DEVICES = "UCX_NET_DEVICES"
+# `GPU=NIC` by PCI address, comma-separated, and the variables that vLLM sets from it in each worker, as
+# `NAME:port` (vLLM v1/executor/vllm_net_devices.py); it ends when either is missing, or a GPU of its own.
+GPU_NIC_MAP = "VLLM_GPU_NIC_PCIE_MAPPING"
+NIC_MAP_VARIABLES = "VLLM_NIC_SELECTION_VARS"
+NIC_VARIABLES = frozenset({UCX_NET_DEVICES, GPU_NIC_MAP, NIC_MAP_VARIABLES})
 # Aliases of UCX's transports between hosts (ucp/core/ucp_context.c) -> families that can talk to each other.
 UCX_NETWORK: Mapping[str, frozenset[str]] = {
     "tcp": frozenset({"tcp"}),

@@ -54,6 +54,8 @@ KV_LEASE_IN_CONFIG = "0.20.0"
 KV_LOAD_FAILURE_POLICY = "0.26.0"
 # Distinct producer and consumer roles for NixlConnector; before, its examples run kv_both on either side.
 NIXL_ROLES = "0.20.0"
+# A NIC for each worker by PCI address (vLLM pull request 42083, merged as 0.22.0 was branched off).
+NIC_PER_WORKER = "0.23.0"
 # CUDA graphs with LMCacheConnectorV1 are unproven; LMCache's own PD examples run eagerly.
 EAGER_WITH_LMCACHE_UNTIL = "0.5.6"
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from pdctl.spec.hardware import Gpus, Network, Nic
 from pdctl.spec.serving import Serving
 from pdctl.spec.values import (
     AbsolutePath,
@@ -15,7 +16,6 @@ from pdctl.spec.values import (
     HostName,
     JumpHosts,
     Labels,
-    Line,
     ModelId,
     Name,
     Package,
@@ -48,28 +48,6 @@ class Ssh(Section):
     become: bool = Field(True, description="Use sudo (without a password) for changes.")
 
 
-class Gpus(Section):
-    """The GPUs of a host."""
-
-    count: int = Field(ge=0, le=64, description="How many GPUs the host has.")
-    model: Line | None = Field(None, description="Model as in the table of known GPUs, e.g. `H100-SXM-80GB`.")
-    memory_gib: float | None = Field(
-        None,
-        gt=0,
-        le=100000,
-        description="Memory of one GPU in GiB, where pdctl does not know `model`; vLLM asks the GPU itself.",
-    )
-
-
-class Network(Section):
-    """What carries KV between this host and others."""
-
-    gbit: float = Field(ge=0.1, le=100000, description="Speed of all its cards together, Gbit/s.")
-    kind: Literal["ib", "roce", "ethernet"] = Field(
-        "ethernet", description="`ib` and `roce` write into the other host's memory; `ethernet` is TCP."
-    )
-
-
 def _gpus(value: Any) -> Any:
     return {"count": value} if isinstance(value, int) and not isinstance(value, bool) else value
 
@@ -89,7 +67,13 @@ class Host(Section):
     )
     interface: Word | None = Field(None, description="Network interface of `private_address`, e.g. `eth0`.")
     gpus: Annotated[Gpus, BeforeValidator(_gpus)] = optional(
-        "A number, or `{count, model, memory_gib}`.", count=0
+        "A number, or `{count, model, memory_gib, pci}`.", count=0
+    )
+    nics: list[Nic] = Field(
+        [],
+        max_length=64,
+        description="RDMA NICs and the GPUs near them: an engine keeps to those of its GPUs."
+        " `validate --hosts` prints what to write.",
     )
     network: Network | None = Field(
         None, description="What carries KV to other hosts, to tell whether it keeps up with the prefillers."

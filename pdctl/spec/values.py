@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from pdctl.knowledge.addresses import PCI
+
 NAME = r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?"
 ANSIBLE_GROUPS = ("all", "ungrouped")  # in every inventory of Ansible, which takes a name for either
 HOST_NAME = r"[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?"
@@ -20,6 +22,9 @@ PACKAGE = r"[a-z0-9][a-z0-9+.-]*[a-z0-9]"
 # Hugging Face repository ids: one or two parts.
 MODEL_ID = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,95}(/[A-Za-z0-9_][A-Za-z0-9_.-]{0,95})?"
 RULE_ID = r"[A-Z]+[0-9]{3}"
+# The kernel gives an RDMA device up to 63 characters (IB_DEVICE_NAME_MAX); UCX separates names by commas and
+# appends `:port`.
+NIC_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}"
 # What ssh takes after -J, without characters that mean something to it or to a shell.
 HOP = r"(ssh://)?([A-Za-z0-9_][A-Za-z0-9._-]*@)?([A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]|[0-9A-Fa-f:]*)(:[0-9]{1,5})?"
 JUMP = rf"{HOP}(, ?{HOP}){{0,7}}"
@@ -167,6 +172,21 @@ def _rule_id(value: str) -> str:
     return value
 
 
+def _nic_name(value: str) -> str:
+    if not re.fullmatch(NIC_NAME, value):
+        raise ValueError(
+            "is not the name of an RDMA device: write it as under /sys/class/infiniband, e.g. `mlx5_0`; its"
+            " port goes into `port`"
+        )
+    return value
+
+
+def _pci_address(value: str) -> str:
+    if not PCI.fullmatch(value):
+        raise ValueError('is not a PCI address: write it as `lspci -D` does, e.g. "0000:1b:00.0"')
+    return value
+
+
 def _reason(value: str) -> str:
     if len(re.findall(r"\w", _line(value))) < 3:
         raise ValueError("is no reason: say in a few words why the rule does not apply here")
@@ -210,6 +230,8 @@ HostName = Annotated[str, _pattern(HOST_NAME), AfterValidator(_host_name)]
 ModelId = Annotated[str, _pattern(MODEL_ID), AfterValidator(_model_id)]
 Package = Annotated[str, _pattern(PACKAGE), AfterValidator(_package)]
 RuleId = Annotated[str, _pattern(RULE_ID), AfterValidator(_rule_id)]
+NicName = Annotated[str, _pattern(NIC_NAME), AfterValidator(_nic_name)]
+PciAddress = Annotated[str, _pattern(PCI.pattern), AfterValidator(_pci_address)]
 Reason = Annotated[str, Field(min_length=1, max_length=1024), _pattern(SOME_WORDS), AfterValidator(_reason)]
 HashSeed = Annotated[str, _pattern("[0-9]{1,10}"), AfterValidator(_hash_seed)]
 EnvName = Annotated[str, _pattern(ENV_NAME), AfterValidator(_env_name)]

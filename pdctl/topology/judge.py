@@ -16,7 +16,7 @@ from pdctl.topology.resolve import survey
 
 # Families of rules whose errors change nothing in where instances, GPUs and ports go.
 ELSEWHERE = frozenset(
-    {"ARG", "BENCH", "DRIVER", "ENV", "KV", "MATCH", "MODEL", "PIN", "SECRET", "SUPPRESS", "USE"}
+    {"ARG", "BENCH", "DRIVER", "ENV", "KV", "MATCH", "MODEL", "NIC", "PIN", "SECRET", "SUPPRESS", "USE"}
 )
 
 

@@ -44,6 +44,16 @@ class Ports:
 
 
 @dataclass(frozen=True)
+class Near:
+    """What of its host is close to the GPUs of an instance; empty where the spec does not declare it."""
+
+    nics: tuple[str, ...] = ()  # as UCX names them, `mlx5_0:1`
+    numa: tuple[int, ...] = ()  # nodes
+    # PCI addresses of each GPU and its one NIC, where they differ: then an engine can choose for each rank.
+    pairs: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class Instance:
     """One engine process of a role."""
 
@@ -55,6 +65,7 @@ class Instance:
     gpus: tuple[int, ...]
     tensor_parallel: int
     ports: Ports
+    near: Near = Near()
 
     @property
     def url(self) -> str:

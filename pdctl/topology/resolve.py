@@ -14,11 +14,13 @@ from pdctl.spec.pins import pinned
 from pdctl.spec.rules.suppress import suppressed
 from pdctl.spec.rules.table import TABLE
 from pdctl.topology import kv as kv_size
+from pdctl.topology.affinity import near
+from pdctl.topology.byhand import nic_findings
 from pdctl.topology.known import Known, contradictions, known, unreadable
 from pdctl.topology.ledger import port_findings
 from pdctl.topology.memory import loads, unfit
-from pdctl.topology.model import Instance, Kv, Peer, ProxyPlace, Role, Topology
-from pdctl.topology.placement import Placed, name_of, place, pools
+from pdctl.topology.model import Instance, Kv, Near, Peer, ProxyPlace, Role, Topology
+from pdctl.topology.placement import Placed, name_of, place, pools, uses_gpus
 from pdctl.topology.ports import instance_ports, list_lengths, side_channel_per_instance
 from pdctl.topology.sharing import shared_caches
 from pdctl.topology.suits import suits
@@ -68,6 +70,7 @@ def survey(cluster: Cluster, files: ModelFiles | None = None) -> tuple[Topology,
         *unfit(cluster, found, gpus),
         *slow(cluster, flows(cluster, found, instances)),
         *shared_caches(cluster, instances),
+        *nic_findings(cluster, instances),
         *_numeric_peers(cluster, hosts),
         *_unsplit(cluster),
     ]
@@ -108,6 +111,7 @@ def _instances(
     cluster: Cluster, pins: dict[str, str], hosts: dict[str, Peer], placed: list[Placed]
 ) -> tuple[list[Instance], list[Finding]]:
     parallel = {role: pool.tensor_parallel for role, pool in pools(cluster)}
+    machines = {host.name: host for host in cluster.hosts} if uses_gpus(cluster) else {}
     found: list[Instance] = []
     errors: list[Finding] = []
     for item in placed:
@@ -123,6 +127,7 @@ def _instances(
                 gpus=item.gpus,
                 tensor_parallel=parallel[item.role],
                 ports=ports,
+                near=near(machines[item.host], item.gpus) if machines else Near(),
             )
         )
     return found, errors

@@ -10,6 +10,7 @@ import subprocess
 import time
 from typing import Any
 
+from ansible.module_utils.pdctl_observe_pci import gpu_place, numa_nodes, rdma_nics
 from ansible.module_utils.pdctl_rows import Row
 
 # nvidia-smi --help-query-gpu
@@ -44,6 +45,8 @@ def facts(notes: list[str]) -> dict[str, Any]:
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "disk_free": {path: disk_free(path) for path in ("/opt", "/etc", "/var")},
         "gpus": _gpus(notes),
+        "nics": rdma_nics(),
+        "numa_nodes": numa_nodes(),
         "driver": loaded_driver(_text("/proc/driver/nvidia/version")),
     }
 
@@ -105,7 +108,7 @@ def _gpus(notes: list[str]) -> list[dict[str, Any]]:
     if done.returncode:
         notes.append("nvidia-smi: " + (text.strip().splitlines() or [f"exit status {done.returncode}"])[0])
         return []
-    return parse_gpus(text)
+    return [row | gpu_place(row["pci_bus_id"]) for row in parse_gpus(text)]
 
 
 def _systemd_version() -> str:

@@ -1,12 +1,16 @@
-"""Fixtures of the tests of pdctl.hosts."""
+"""Fixtures of the tests of pdctl.hosts, and the modules for hosts importable as there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import ansible.module_utils
 import pytest
 
+from pdctl.assets import assets
 from tests.hosts_unit.sshd import SSHD, Sshd, running
+
+ansible.module_utils.__path__.append(str(assets("playbooks") / "module_utils"))
 
 
 @pytest.fixture(scope="module")

@@ -93,5 +93,5 @@ def test_details_are_those_of_the_model() -> None:
     seqs = explain("serving.prefillers.max_num_seqs")
     assert seqs is not None and "KV004" in seqs.rules
     gpus = explain("hosts[].gpus")
-    assert gpus is not None and [key for key, _ in gpus.keys] == ["count", "model", "memory_gib"]
+    assert gpus is not None and [key for key, _ in gpus.keys] == ["count", "model", "memory_gib", "pci"]
     assert [name for name, _ in top()] == list(Cluster.model_fields)

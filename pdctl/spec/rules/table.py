@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from pdctl.spec.rules.about import About, engines, facts, models, places, syntax, transfer, versions
+from pdctl.spec.rules.about import About, engines, facts, models, nics, places, syntax, transfer, versions
 
 FAMILIES: dict[str, tuple[About, ...]] = {
     "The file": (*syntax.SYNTAX, *syntax.TYPES),
     "Secrets": syntax.SECRETS,
     "Hosts": places.HOSTS,
     "Roles and placement": (*places.ROLES, *places.GPUS),
+    "NICs": nics.NICS,
     "Ports": places.PORTS,
     "What prefillers and decoders share": transfer.MATCHES,
     "KV buffers": transfer.BUFFERS,

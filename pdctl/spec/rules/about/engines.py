@@ -237,4 +237,12 @@ EFFECTS = (
         "Remove it.",
         'engine: simulator\nstack: {cuda: "13.0.88-1"}\n',
     ),
+    warning(
+        "USE007",
+        "NICs are declared for engines without GPUs",
+        "The CPU engine moves KV over TCP, the simulator moves none.",
+        "Remove `nics`.",
+        "engine: {device: cpu}\nhosts: [{name: host1, address: 10.0.0.11, nics: [{name: m, gpus: [0]}]}]\n"
+        "model: {id: pdctl/tiny}\n",
+    ),
 )

@@ -90,4 +90,67 @@ FACTS = (
         "Pin `stack.driver`, or install a newer driver.",
         "",
     ),
+    doubt(
+        "FACT013",
+        "A host lacks a NIC that the spec declares",
+        "UCX would find no transport and the engine would end. RDMA devices may be numbered anew after a card"
+        " was added or a driver updated.",
+        "Correct `nics` by what the error lists.",
+        "",
+    ),
+    doubt(
+        "FACT014",
+        "A port that is to carry KV is not active",
+        "UCX does not open it: the engine would end, or its KV would take a NIC that is left.",
+        "Mend the link, or remove the port from `nics`.",
+        "",
+    ),
+    warning(
+        "FACT015",
+        "A GPU has a nearer NIC than the spec says",
+        "KV would cross a host bridge or the interconnect between sockets, at half the speed or less.",
+        "List each GPU with its nearest NIC.",
+        "",
+    ),
+    warning(
+        "FACT016",
+        "GPUs are on another NUMA node than the spec says",
+        "Their engine would be kept on the CPUs and the memory of the wrong socket.",
+        "Correct `numa`.",
+        "",
+    ),
+    About(
+        "FACT017",
+        "A host has no such NUMA node",
+        "systemd refuses to start a unit with a node that does not exist (status 242/NUMA_POLICY).",
+        "Correct `numa`, or leave it out.",
+    ),
+    About(
+        "FACT018",
+        "A device has another PCI address than the spec says",
+        "vLLM ends when the map of GPUs and NICs lacks one of its own.",
+        "Correct `pci`: addresses change when cards are moved.",
+    ),
+    warning(
+        "FACT019",
+        "A host has RDMA NICs and the spec does not say which GPUs are near them",
+        "UCX then chooses by itself, and has been seen to send everything through the first (UCX issues 11259"
+        " and 11680).",
+        "Paste the `nics` that the hint prints.",
+        "",
+    ),
+    warning(
+        "FACT020",
+        "A NIC that was chosen by hand is far from a GPU of the host",
+        "KV would cross a host bridge or the interconnect between sockets, at half the speed or less.",
+        "Remove the variable and declare `nics`.",
+        "",
+    ),
+    warning(
+        "FACT021",
+        "A host's NICs are on another kind of network than the spec says",
+        "InfiniBand and RoCE need different settings of switches, and transfers are judged by the kind.",
+        "Correct `network.kind`.",
+        "",
+    ),
 )
