@@ -15,6 +15,7 @@ from pdctl.knowledge.needs import ARCH, CLOCK_S, GIB, RUNTIME_BYTES
 from pdctl.knowledge.pairs import pair_status
 from pdctl.knowledge.reboots import upstream
 from pdctl.knowledge.systems import SYSTEM_PYTHON, system_name
+from pdctl.plan.machine import split, unbootable
 from pdctl.spec.finding import Finding
 from pdctl.state import Key, State, Venv
 from pdctl.topology.model import Topology
@@ -162,6 +163,11 @@ def _driver(view: _View) -> Iterator[Finding]:
         if upstream(pins["driver"]) != loaded:
             message = f"runs driver {loaded}, the stack pins {pins['driver']}"
             yield view.finding("FACT011", message, "`pdctl apply` installs it; then the host needs a reboot")
+        words, _ = split(view.facts.machine, pins["driver"])
+        if words:
+            yield view.finding(
+                "FACT023", f"has two drivers: {words}", "until then CUDA starts no new process"
+            )
         return
     verdict = pair_status("vllm", pins["vllm"], "driver", loaded)
     if verdict.status is Status.KNOWN_BAD:
@@ -173,7 +179,18 @@ def _nics(view: _View) -> Iterator[Finding]:
     return nic_findings(view.topology, view.index, view.facts)
 
 
-CHECKS = (_system, _gpus, _nics, _others, _disk, _clock, _driver)
+def _kernel(view: _View) -> Iterator[Finding]:
+    """What the next boot brings, where the driver is pdctl's to keep."""
+    if not view.used_gpus or "driver" not in view.topology.pins:
+        return
+    ofed = Key(view.host, "package:doca-ofed") in view.glance.seen.state
+    words = unbootable(view.facts.machine, ofed)
+    if words:
+        what, _, mend = words.partition(": ")
+        yield view.finding("FACT022", f"would lose its driver: {what}", mend)
+
+
+CHECKS = (_system, _gpus, _nics, _others, _disk, _clock, _driver, _kernel)
 
 
 def _list(numbers: list[int]) -> str:

@@ -23,7 +23,9 @@ stack:
   base: article-2025
   driver: 580.95.05-0ubuntu0.22.04.2
   driver_package: nvidia-driver-580-server-open
+  kernel_headers: linux-headers-generic-hwe-22.04
   fabricmanager: 580.95.05-0ubuntu0.22.04.2
+  nvlsm: 2025.10.14-1
   cuda: 13.0.88-1
   doca_ofed: 3.0.0-058218
   ucx: "1.19.0"

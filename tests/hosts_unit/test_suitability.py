@@ -11,6 +11,7 @@ from pdctl.errors import UnreachableError
 from pdctl.hosts.observation import Facts, Gpu, Observation
 from pdctl.hosts.suitability import Glance, unsuited
 from pdctl.plan.foreign import Foreign
+from pdctl.plan.machine import Machine
 from pdctl.spec.finding import Finding
 from pdctl.spec.load import inspect
 from pdctl.state import Key, Venv
@@ -121,3 +122,27 @@ def test_findings_stand_at_the_host_and_may_be_suppressed() -> None:
     assert error.rule == "FACT001" and "gpu01: no answer" in error.message and error.hint == "look"
     assert error.place and error.place.path == "hosts[0]" and error.place.line
     assert more.topology is None and [each.rule for each, _ in more.suppressed] == ["FACT010"]
+
+
+NEXT = Machine(
+    libraries={"libnvidia-compute-580-server": "580.95.05-0ubuntu0.22.04.2"},
+    next_kernel="6.8.0-64-generic",
+    chosen_by="the newest in /boot",
+)
+
+
+def test_a_next_kernel_without_a_driver_is_told() -> None:
+    ((rule, message),) = told(found(stack=NEXT, kernel="6.8.0-60-generic"))
+    assert rule == "FACT022"
+    assert "gpu01 would lose its driver: kernel 6.8.0-64-generic boots next" in message
+    assert "has no module nvidia, and its headers are missing" in message
+    (finding,) = found(stack=NEXT)
+    assert finding.hint.startswith("apt-get install linux-headers-6.8.0-64-generic, then dkms autoinstall")
+    assert not found(stack=replace(NEXT, built=("nvidia",)))
+    assert not found("stack: {vllm: '0.32.0'}\n" + SPEC.replace("stack: article-2025\n", ""), stack=NEXT)
+
+
+def test_a_driver_that_was_changed_under_the_loaded_module_is_told() -> None:
+    moved = replace(NEXT, libraries={"libnvidia-compute-580-server": "580.159.03-1"}, built=("nvidia",))
+    ((rule, message),) = told(found(stack=moved))
+    assert rule == "FACT023" and "loaded module 580.95.05, user space 580.159.03 -> apply brings" in message

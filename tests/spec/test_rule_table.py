@@ -92,6 +92,7 @@ def test_errors_that_make_a_cluster_impossible_cannot_be_suppressed() -> None:
         "FACT007",
         "FACT009",
         "FACT012",
+        "FACT022",
         "FACT013",
         "FACT014",
         "ENV005",

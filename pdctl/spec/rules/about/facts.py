@@ -153,4 +153,21 @@ FACTS = (
         "Correct `network.kind`.",
         "",
     ),
+    doubt(
+        "FACT022",
+        "The kernel that boots next has no driver",
+        "An upgrade has installed a newer kernel, and nothing was built for it: after the next reboot the"
+        " GPUs are gone. The running kernel says nothing about that. What boots is read from GRUB's default"
+        " and /boot; where the host boots otherwise, suppress the rule.",
+        "Install that kernel's headers and have dkms build the modules, before any reboot.",
+        "",
+    ),
+    warning(
+        "FACT023",
+        "A host's driver was changed under the loaded module",
+        "The module in memory stays until a reboot; NVML and CUDA refuse it as soon as the libraries on disk"
+        " are of another version, so that no new process starts, while running ones go on.",
+        "Apply where user space was moved away from the pin; else reboot the host once its engines may stop.",
+        "",
+    ),
 )
