@@ -12,18 +12,22 @@ from pdctl.topology.model import Role, Topology
 
 def departed_warnings(now: Cluster, seen: Observation) -> list[str]:
     """One line for each: no plan reaches them, so what was put there stays and goes on."""
-    then = _then(now, seen)
-    present = {host.name for host in now.hosts} | {host.address for host in now.hosts}
-    if then is None or seen.newest_spec is None:
-        return []
-    gone = [host for host in then.spec.hosts if not present & {host.name, host.address}]
-    units = {host.name: names for host in gone if (names := _units(then, host.name))}
-    number = seen.newest_spec.number
+    number = seen.newest_spec.number if seen.newest_spec else 0
     return [
         f"{host} left the spec, but generation {number} put {', '.join(names)} there, and nothing stops them:"
         " put it back without instances and apply, then take it out; or destroy before it leaves"
-        for host, names in units.items()
+        for host, names in departed(now, seen).items()
     ]
+
+
+def departed(now: Cluster, seen: Observation) -> dict[str, list[str]]:
+    """{host that the newest generation had and the spec has not: what was put there}."""
+    then = _then(now, seen)
+    if then is None:
+        return {}
+    present = {host.name for host in now.hosts} | {host.address for host in now.hosts}
+    gone = [host.name for host in then.spec.hosts if not present & {host.name, host.address}]
+    return {host: names for host in gone if (names := _units(then, host))}
 
 
 def _then(now: Cluster, seen: Observation) -> Topology | None:

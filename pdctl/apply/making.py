@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from pdctl.apply.departed import departed
 from pdctl.apply.generations import (
     COMPLETE,
     complete,
@@ -86,13 +87,22 @@ def came_out(held: Held, seen: Look, after: Look, failed: Iterable[str] = ()) ->
 
 def _about(seen: Look, about: About) -> dict[str, Any]:
     found = meta(seen)
-    newest = next_number(seen.seen.kept) - 1
-    what = f"close off {newest}: nothing was left to do" if seen.plan.empty else summary(seen.plan)
     return {
         "at": found.applied_at,
         "by": found.by,
         "pdctl": found.pdctl,
-        "what": f"roll back to {about.restores}: {what}" if about.restores else what,
+        "what": what(seen, about),
         "command": this_process().command,
         "restores": about.restores,
     }
+
+
+def what(seen: Look, about: About) -> str:
+    """What a generation did, in a line for the history."""
+    newest = next_number(seen.seen.kept) - 1
+    done = f"close off {newest}: nothing was left to do" if seen.plan.empty else summary(seen.plan)
+    # The next generation's spec does not know these hosts any more: nothing else tells of them then.
+    gone = departed(seen.topology.spec, seen.seen).items()
+    left = [f"left {host} behind with {', '.join(names)}" for host, names in gone]
+    back = f"roll back to {about.restores}: " if about.restores else ""
+    return back + "; ".join([done, *left])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pdctl.apply.look import Look
+from pdctl.apply.making import About, what
 from pdctl.hosts.observation import Kept, Observation, SpecText
 from pdctl.plan import make_plan
 from pdctl.spec.model import Host
@@ -18,13 +19,17 @@ TEXT = spec_path(NAME).read_text()
 
 
 def warnings(*hosts: Host, text: str = TEXT) -> list[str]:
-    """What a look at `hosts` says after generation 7, made from `text`."""
+    return look(*hosts, text=text).warnings
+
+
+def look(*hosts: Host, text: str = TEXT) -> Look:
+    """At `hosts` after generation 7, made from `text`."""
     here = topology(NAME)
     now = replace(here, spec=here.spec.model_copy(update={"hosts": list(hosts)}))
     kept = {hosts[0].name: Kept(spec_text=SpecText(7, text))}
     seen = Observation({}, {}, {}, {}, {}, {}, {}, {}, kept=kept)
     want = desired(NAME)
-    return Look(now, Path(), want, seen, make_plan(here, want, want, want)).warnings
+    return Look(now, Path(), want, seen, make_plan(here, want, want, want))
 
 
 def test_a_host_that_left_with_engines_on_it_is_named_with_them_and_the_way_to_stop_them() -> None:
@@ -33,6 +38,14 @@ def test_a_host_that_left_with_engines_on_it_is_named_with_them_and_the_way_to_s
     names = ", ".join(each.name for each in topology(NAME).instances if each.host == second.name)
     assert names and line.startswith(f"{second.name} left the spec, but generation 7 put {names} there")
     assert "put it back without instances" in line
+
+
+def test_the_history_tells_for_good_what_was_left_behind() -> None:
+    first, second, *_ = topology(NAME).spec.hosts
+    assert "behind" not in what(look(first, second), About(TEXT))
+    names = ", ".join(each.name for each in topology(NAME).instances if each.host == second.name)
+    assert what(look(first), About(TEXT)).endswith(f"; left {second.name} behind with {names}")
+    assert what(look(first), About(TEXT, restores=3)).startswith("roll back to 3: ")
 
 
 def test_the_proxy_is_told_of_too() -> None:
