@@ -36,6 +36,7 @@ class Look:
     seen: Observation
     plan: Plan
     selection: Selection | None = None  # the part that targets leave of it; None for all
+    downgrades: bool = False  # whether packages may become older
 
     @property
     def failures(self) -> list[PdctlError]:

@@ -66,6 +66,7 @@ class Order:
     drain_timeout_s: int = 600
     generation: int = 0
     token: str = ""  # of the lock that this is done under; hosts refuse one that is not theirs
+    downgrades: bool = False  # whether packages may become older
 
     # Once for all hosts: each of 1,000 would go through thousands of them.
     @cached_property
@@ -141,7 +142,8 @@ def _work(order: Order, step: Step, host: str, keys: list[Key]) -> dict[str, Any
     if step.kind is StepKind.DRAIN:
         return _drain(order, step, keys[0])
     if step.kind is StepKind.PUT:
-        return {"put": _rows(order, step, keys)} | _owed(order, host)
+        consent = {"allow_downgrades": True} if order.downgrades else {}
+        return {"put": _rows(order, step, keys)} | consent | _owed(order, host)
     # What stays in the spec is only stopped for now.
     halt = [k.id.removeprefix("unit:") for k in keys if step.kind is StepKind.STOP and k in order.desired]
     rows = _rows(order, step, [k for k in keys if step.kind is not StepKind.STOP or k not in order.desired])

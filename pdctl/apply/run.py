@@ -107,6 +107,7 @@ def order(seen: Look, supply: Supply, held: Held | None = None) -> Order:
         drain_timeout_s=seen.topology.spec.serving.rollout.drain_timeout_s,
         generation=held.number if held else 0,
         token=held.token if held else "",
+        downgrades=seen.downgrades,
     )
 
 

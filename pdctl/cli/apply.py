@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,6 +40,9 @@ def apply(
     path: SpecOrPlan = CLUSTER,
     yes: Yes = False,
     bundle: BundleDir = None,
+    allow_downgrades: Annotated[
+        bool, typer.Option("--allow-downgrades", help="Let packages become older where the spec says so.")
+    ] = False,
     verify: Annotated[bool, typer.Option(help="Send a real request through the proxy afterwards.")] = True,
     host: OnHost = [],  # noqa: B006  typer copies it
     role: OfRole = [],  # noqa: B006
@@ -64,7 +68,7 @@ def apply(
     about = About(text_of(path))
     with local_lock(topology.cluster), sessions_for(topology.spec, folder_of(path)) as sessions:
         found = planned(topology, reading, folder_of(path), targets, sessions)
-        seen = found.seen
+        seen = replace(found.seen, downgrades=allow_downgrades)
         warn(seen.warnings)
         if saved:
             refuse_moved(saved, found.document, seen)
@@ -126,12 +130,14 @@ def destroy(path: Spec = CLUSTER, yes: Yes = False, json: Json = False) -> None:
 def _carry_out(
     seen: Look, bundle: Path | None, yes: bool, console: Console, about: About, sessions: Sessions
 ) -> dict[str, Any]:
+    from pdctl.apply.consent import refuse_downgrades
     from pdctl.apply.generations import unfinished
     from pdctl.apply.lock import is_live
     from pdctl.apply.making import close_off
     from pdctl.cli.carry import carry_out, say
 
     if not seen.plan.empty:
+        refuse_downgrades(seen, allowed=seen.downgrades)
         confirm("Apply this plan?", yes)
         return carry_out(seen, bundle, console, about, sessions)
     whole = not seen.selection and not seen.failures

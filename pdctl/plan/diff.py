@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 
+from pdctl.plan.downgrades import DOWNGRADE, is_downgrade
 from pdctl.plan.model import Action, Change
 from pdctl.plan.text import file_diff
 from pdctl.state import Key, Resource, State, Unit, difference
@@ -58,7 +59,7 @@ def _why(want: Resource | None, have: Resource | None) -> tuple[str, ...]:
         return ("missing",)
     if isinstance(want, Unit) and isinstance(have, Unit):
         return tuple(taken_up(want, have))
-    return difference(want, have)
+    return difference(want, have) + ((DOWNGRADE,) if is_downgrade(want, have) else ())
 
 
 def taken_up(want: Unit, have: Unit) -> Iterator[str]:

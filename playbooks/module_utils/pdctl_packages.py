@@ -172,13 +172,18 @@ def _candidates(rows: list[Row]) -> str:
     for row in rows:
         if not row.get("deb"):
             lines = _text(_run(["apt-cache", "policy", row["name"]]).stdout)
-            offered = [
-                line.split(":", 1)[1].strip() for line in lines if line.strip().startswith("Candidate:")
-            ]
-            words.append(
-                f"{row['name']}: wanted {row['version'] or 'any'}, offered {(offered or ['none'])[0]}"
-            )
+            words.append(f"{row['name']}: wanted {row['version'] or 'any'}, offered {candidate(lines)}")
     return "; ".join(words)
+
+
+def candidate(policy: list[str]) -> str:
+    """`1.10 (file:/srv/repo ./)` of what `apt-cache policy` prints: the version, and where it comes from."""
+    lines = [line.strip() for line in policy]
+    version = next((line.split()[1] for line in lines if line.startswith("Candidate: ")), "none")
+    for line, after in zip(lines, lines[1:]):
+        if line.removeprefix("*** ").split()[:1] == [version] and after[:1].isdigit():
+            return f"{version} ({after.partition(' ')[2].removesuffix(' Packages')})"
+    return version
 
 
 def _run(command: list[str]) -> Done:

@@ -51,6 +51,14 @@ def decoded(text: str) -> dict[str, Any]:
     return found
 
 
+def test_only_a_consent_lets_packages_become_older() -> None:
+    asked = order("lab")
+    for consent in (False, True):
+        variables = host_variables(replace(asked, downgrades=consent))
+        put = decoded(variables["h2"]["pdctl_put"])
+        assert put.get("allow_downgrades", False) is consent
+
+
 def test_each_host_gets_its_own_rows_in_the_order_they_need_each_other() -> None:
     variables = host_variables(order("lab"))
     put = decoded(variables["h2"]["pdctl_put"])

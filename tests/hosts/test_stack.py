@@ -210,6 +210,42 @@ def test_a_next_kernel_without_a_driver_is_told_before_any_reboot(line: Line) ->
         )
 
 
+def test_an_older_driver_needs_consent_and_takes_its_family_along(line: Line) -> None:
+    stack = {"base": "article-2025", "driver": NEWER, "fabricmanager": NEWER}
+    line.spec["stack"] = stack
+    line.save()
+    plan = diff(line)
+    assert [(row["package"], row["change"]) for row in plan["reboots"]] == [(DRIVER, f"{PINNED} -> {NEWER}")]
+    assert not plan["drift"]
+    line.apply("--no-verify", *LAYERS)
+    assert {versions(line)[name] for name in (DRIVER, *PARTS, "nvidia-fabricmanager-580")} == {NEWER}
+    assert {DRIVER, *PARTS} <= held(line) and diff(line)["empty"]
+    line.spec["stack"] = SPEC["stack"]
+    line.save()
+    (why,) = [row["why"] for row in diff(line)["changes"] if row["id"] == f"package:{DRIVER}"]
+    assert why[0] == f"version {NEWER} -> {PINNED}" and why[-1] == "DOWNGRADE"
+    before = versions(line)
+    ran = line.pdctl("apply", "--yes", "--no-verify", *LAYERS).must(1)
+    assert f"h1: {DRIVER} {NEWER} -> {PINNED}" in ran.err and "nothing was changed" in ran.err
+    assert "pdctl apply --allow-downgrades" in ran.err and versions(line) == before
+    line.apply("--no-verify", "--allow-downgrades", *LAYERS)
+    assert {versions(line)[name] for name in (DRIVER, *PARTS, "nvidia-fabricmanager-580")} == {PINNED}
+    assert {DRIVER, *PARTS} <= held(line) and diff(line)["empty"]
+
+
+def test_a_version_that_no_repository_has_is_told_with_what_there_is(line: Line) -> None:
+    line.spec["stack"] = {"base": "article-2025", "driver": "580.999.01-1", "fabricmanager": "580.999.01-1"}
+    line.save()
+    before = versions(line)
+    try:
+        ran = line.pdctl("apply", "--yes", "--no-verify", *LAYERS).must(1)
+        assert f"{DRIVER}: wanted 580.999.01-1, offered" in ran.err and versions(line) == before
+        assert {DRIVER, *PARTS} <= held(line)
+    finally:
+        line.spec["stack"] = SPEC["stack"]
+        line.save()
+
+
 def test_destroy_takes_all_of_it_away_again(hosts: Line, tmp_path: Path) -> None:
     hosts.pdctl("destroy", "--yes").must()
     left = hosts.inside(
