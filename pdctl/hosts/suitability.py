@@ -37,18 +37,26 @@ class Glance:
 
 def unsuited(topology: Topology, glance: Glance) -> Iterator[Finding]:
     """Everything that does not fit, host by host in the order of the spec."""
-    for index, host in enumerate(topology.spec.hosts):
-        failure = glance.seen.failures.get(host.name)
-        if failure is not None:
-            yield Finding("FACT001", ("hosts", index), f"{host.name}: {failure.message}", failure.hint)
-        elif facts := glance.seen.facts.get(host.name):
-            view = _View(topology, glance, index, host.name, facts)
-            for check in CHECKS:
-                yield from check(view)
+    for index in range(len(topology.spec.hosts)):
+        yield from unsuited_host(topology, glance, index)
+
+
+def unsuited_host(topology: Topology, glance: Glance, index: int) -> Iterator[Finding]:
+    """The same of one host; nothing of one that was not looked at."""
+    host = topology.spec.hosts[index].name
+    failure = glance.seen.failures.get(host)
+    if failure is not None:
+        yield Finding("FACT001", ("hosts", index), f"{host}: {failure.message}", failure.hint)
+    elif facts := glance.seen.facts.get(host):
+        view = View(topology, glance, index, host, facts)
+        for check in CHECKS:
+            yield from check(view)
 
 
 @dataclass(frozen=True)
-class _View:
+class View:
+    """One host of the spec, with what it says of itself."""
+
     topology: Topology
     glance: Glance
     index: int
@@ -64,7 +72,7 @@ class _View:
         return sorted({gpu for item in mine for gpu in item.gpus}) if uses_gpus(self.topology.spec) else []
 
 
-def _system(view: _View) -> Iterator[Finding]:
+def _system(view: View) -> Iterator[Finding]:
     facts, wanted = view.facts, view.topology.hosts[view.host].os
     found = system_name(facts.os_id, facts.os_version)
     if found != wanted:
@@ -82,7 +90,7 @@ def _system(view: _View) -> Iterator[Finding]:
         yield view.finding("FACT003", "has no systemd", "services of pdctl are systemd's")
 
 
-def _gpus(view: _View) -> Iterator[Finding]:
+def _gpus(view: View) -> Iterator[Finding]:
     there, used = {gpu.index for gpu in view.facts.gpus}, view.used_gpus
     asked = view.topology.hosts[view.host].gpus
     if not used:
@@ -95,7 +103,7 @@ def _gpus(view: _View) -> Iterator[Finding]:
     yield from _boards(view, used)
 
 
-def _boards(view: _View, used: list[int]) -> Iterator[Finding]:
+def _boards(view: View, used: list[int]) -> Iterator[Finding]:
     asked = view.topology.spec.hosts[view.index].gpus
     model = view.topology.hosts[view.host].gpu_model
     known = GPUS.get(model)
@@ -115,7 +123,7 @@ def _boards(view: _View, used: list[int]) -> Iterator[Finding]:
             yield view.finding("FACT006", message, f"nvidia-smi -i {gpu.index} -mig 0", "gpus")
 
 
-def _others(view: _View) -> Iterator[Finding]:
+def _others(view: View) -> Iterator[Finding]:
     for row in view.glance.seen.foreign.get(view.host, ())[:MANY]:
         if row.kind == "port":
             hint = "end that process, or choose another port"
@@ -124,7 +132,7 @@ def _others(view: _View) -> Iterator[Finding]:
             yield view.finding("FACT008", f"has others on our GPUs: {row.what}", "end that process")
 
 
-def _disk(view: _View) -> Iterator[Finding]:
+def _disk(view: View) -> Iterator[Finding]:
     """What is not there yet must find room; with the engine still missing, its model counts as missing."""
     missing = [
         venv.path.rsplit("/", 1)[1].rsplit("-", 1)[0]
@@ -143,11 +151,11 @@ def _disk(view: _View) -> Iterator[Finding]:
         yield view.finding("FACT009", message, "make room there, or mount a larger disk on /opt")
 
 
-def _is_there(view: _View, key: Key) -> bool:
+def _is_there(view: View, key: Key) -> bool:
     return key in view.glance.seen.state
 
 
-def _clock(view: _View) -> Iterator[Finding]:
+def _clock(view: View) -> Iterator[Finding]:
     early, late = view.glance.since - view.facts.time_s, view.facts.time_s - view.glance.until
     off = max(early, late)
     if off > CLOCK_S:
@@ -155,7 +163,7 @@ def _clock(view: _View) -> Iterator[Finding]:
         yield view.finding("FACT010", f"has a clock {off:.0f} s {word} this machine's", "run chrony on both")
 
 
-def _driver(view: _View) -> Iterator[Finding]:
+def _driver(view: View) -> Iterator[Finding]:
     loaded, pins = view.facts.driver, view.topology.pins
     if not view.used_gpus or not loaded:
         return
@@ -175,11 +183,11 @@ def _driver(view: _View) -> Iterator[Finding]:
         yield view.finding("FACT012", message, "pin `stack.driver`, or install a newer one")
 
 
-def _nics(view: _View) -> Iterator[Finding]:
+def _nics(view: View) -> Iterator[Finding]:
     return nic_findings(view.topology, view.index, view.facts)
 
 
-def _kernel(view: _View) -> Iterator[Finding]:
+def _kernel(view: View) -> Iterator[Finding]:
     """What the next boot brings, where the driver is pdctl's to keep."""
     if not view.used_gpus or "driver" not in view.topology.pins:
         return
