@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -159,9 +158,7 @@ def _carried_back(back: Back, yes: bool, sessions: Sessions) -> dict[str, Any]:
     about = About(back.spec, back.number)
     if not back.look.plan.empty:
         confirm(f"Roll back to generation {back.number}?", yes)
-        # Whoever names an older generation asks for its packages, too.
-        look = replace(back.look, downgrades=True)
-        return carry_out(look, None, err(), about, sessions)
+        return carry_out(back.look, None, err(), about, sessions)
     found = back.look.seen.kept
     if not back.look.failures and unfinished(found) and not is_live(found):
         close_off(sessions, back.look, about, say)
