@@ -30,6 +30,7 @@ LAYER = {
     "pdctl.bench.slo": 4,
     "pdctl.bench.prompts": 4,
     "pdctl.bench.presets": 4,
+    "pdctl.bench.script": 4,
     "pdctl.bench.counters": 4,
     "pdctl.bench.fields": 4,
     "pdctl.bench.findings": 4,

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from pdctl.bench.script import bench_script
 from pdctl.state import File, Resource, Unit, Venv
 from pdctl.state.codec import resource_to_json
-from tests.examples import EXAMPLES, desired
+from tests.examples import EXAMPLES, desired, topology
 
 GOLDEN = Path(__file__).parent / "golden"
 # Digests of our own wheels change with every edit of their code; the golden files keep the shape.
@@ -46,6 +47,8 @@ def render(name: str) -> dict[str, str]:
             found[key.host + resource.path] = stable(resource.content.decode())
         else:
             others.setdefault(key.host, []).append(described(resource))
+    if script := bench_script(topology(name)):
+        found["vllm-bench-serve.sh"] = stable(script.decode())
     for host, rows in others.items():
         found[f"{host}/resources.json"] = stable(json.dumps(rows, indent=1)) + "\n"
     return found

@@ -17,6 +17,8 @@ from pdctl.apply.requests import Supply, groups, host_variables, played
 from pdctl.apply.run import inventory, order
 from pdctl.apply.supply import supply_for
 from pdctl.assets import assets
+from pdctl.bench.script import NAME as BENCH_SCRIPT
+from pdctl.bench.script import bench_script
 from pdctl.errors import ApplyError
 from pdctl.hosts.observation import Observation
 from pdctl.plan import make_plan
@@ -29,6 +31,10 @@ README = """Project of cluster `{cluster}`, written by pdctl {version}.
                                     remove what apply.yml put there
 
 It needs ansible-core 2.18 or 2.19 and nothing else. Secrets are read on this machine when a playbook runs.
+"""
+README_BENCH = """
+    sh bench/{script}
+                                    on a host with engines: a load by vLLM's own benchmark, through the proxy
 """
 
 
@@ -76,7 +82,12 @@ def _fill(new: Path, seen: Look, supply: Supply) -> None:
     removal = removal_variables(replace(order(seen, local), observed=seen.desired))
     _write(new / "inventory.yml", inventory(seen, variables, groups(variables, seen.plan), root=False))
     _write(new / "inventory-destroy.yml", inventory(seen, removal, removal_groups(removal), root=False))
-    (new / "README").write_text(README.format(cluster=seen.topology.cluster, version=__version__))
+    readme = README.format(cluster=seen.topology.cluster, version=__version__)
+    if script := bench_script(seen.topology):
+        (new / "bench").mkdir()
+        (new / "bench" / BENCH_SCRIPT).write_bytes(script)
+        readme += README_BENCH.format(script=BENCH_SCRIPT)
+    (new / "README").write_text(readme)
 
 
 def _write(path: Path, inventory: dict[str, Any]) -> None:

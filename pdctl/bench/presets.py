@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from pdctl.spec.model import Cluster
+
 
 @dataclass(frozen=True)
 class Preset:
@@ -25,6 +27,20 @@ QUICK: Mapping[str, Preset] = MappingProxyType(
         "cuda": Preset(num_prompts=64, max_concurrency=8, input_len=1024, output_len=256, warmups=8),
     }
 )
+
+
+def quick_load(cluster: Cluster) -> Preset:
+    """The quick load, with what the spec's `bench` says in its place."""
+    engine, asked = cluster.engine, cluster.bench
+    preset = QUICK["simulator" if engine.kind == "simulator" else engine.device]
+    return Preset(
+        num_prompts=asked.num_prompts or preset.num_prompts,
+        max_concurrency=asked.concurrency or preset.max_concurrency,
+        input_len=asked.input_len or preset.input_len,
+        output_len=asked.output_len or preset.output_len,
+        warmups=preset.warmups,
+    )
+
 
 # The article's closed-loop grid: random prompts of 1k and 8k, 1k out, cap 1 to 32, ten prompts for each slot.
 # It does not say whether "k" is 1000 or 1024; 1024 is the default input length of vLLM's bench.

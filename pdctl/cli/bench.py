@@ -153,21 +153,19 @@ def _measured(topology: Topology, folder: Path, seed: int | None) -> Report:
 
 def _workload(topology: Topology, seed: int) -> Workload:
     from pdctl.bench.client import Workload
-    from pdctl.bench.presets import QUICK
+    from pdctl.bench.presets import quick_load
     from pdctl.bench.prompts import Vocabulary
     from pdctl.verify.prove import TOKEN_IDS
 
-    engine, asked = topology.spec.engine, topology.spec.bench
-    preset = QUICK["simulator" if engine.kind == "simulator" else engine.device]
-    concurrency = asked.concurrency or preset.max_concurrency
+    load = quick_load(topology.spec)
     return Workload(
-        num_prompts=asked.num_prompts or preset.num_prompts,
-        concurrency=concurrency,
-        input_len=asked.input_len or preset.input_len,
-        output_len=asked.output_len or preset.output_len,
+        num_prompts=load.num_prompts,
+        concurrency=load.max_concurrency,
+        input_len=load.input_len,
+        output_len=load.output_len,
         vocabulary=Vocabulary("tokens", TOKEN_IDS.start, TOKEN_IDS.stop),
         seed=seed,
-        warmups=preset.warmups,
+        warmups=load.warmups,
     )
 
 

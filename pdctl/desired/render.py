@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -75,5 +76,6 @@ def _environment() -> jinja2.Environment:
         "systemd_command": systemd_command,
         "yaml": _yaml,
         "env_file": env_file,
+        "shell_word": shlex.quote,
     }
     return environment

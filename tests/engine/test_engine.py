@@ -5,6 +5,7 @@ One lab and one cluster serve all tests of this file, in their order; the last o
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 import subprocess
@@ -100,6 +101,22 @@ def test_a_quick_bench_fails_no_request_and_is_not_marked_simulated(site: Site) 
     result = site.json("bench", "--quick")
     assert result["completed"] == result["num_prompts"] and result["failed"] == 0
     assert result["pdctl"]["simulated"] is False and result["p99_itl_ms"] > 0
+
+
+def test_the_rendered_script_drives_vllms_own_bench(site: Site) -> None:
+    site.ok("render", "--out", "project")
+    script = base64.b64encode((site.folder / "project/bench/vllm-bench-serve.sh").read_bytes()).decode()
+    words = "--num-prompts 4 --random-output-len 8 --result-filename out.json"
+    said = inside(
+        site.lab,
+        "h1",
+        f"cd /root; echo {script} | base64 -d > b.sh; sh b.sh {words} >&2; cat results/out.json",
+    )
+    result = json.loads(said)
+    assert (result["completed"], result["model_id"]) == (4, "tiny")
+    assert result["tokenizer_id"] == "/opt/pdctl/models/tiny" and result["p99_itl_ms"] > 0
+    (site.folder / "vllm.json").write_text(said)
+    assert "completed 4 of 4" in site.ok("bench", "--judge", "vllm.json")
 
 
 def test_the_twin_goes_and_leaves_the_shared_runtime_to_the_other(site: Site) -> None:

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from pdctl.bench.script import bench_script
 from pdctl.bundle.collect import default_folder
+from tests.examples import spec_path, topology
 from tests.hosts.line import CONFIG, HOSTS, Line, Ran, changed, line_on_hosts, unit
 from tests.hosts.plays import listing
 
@@ -131,3 +133,12 @@ def test_destroy_from_the_project_leaves_the_hosts_as_they_were(project: Project
         assert sorted(set(listing(project.line.lab, host)) ^ set(project.before[host])) == []
     again = recap(project.play("-i", "inventory-destroy.yml", "destroy.yml"))
     assert again == dict.fromkeys(HOSTS, (0, 0, 0))
+
+
+def test_a_project_for_gpus_holds_the_script_for_vllms_bench_and_says_so(project: Project) -> None:
+    spec = spec_path("hgx-h100-article")
+    project.line.pdctl("render", str(spec), "--out", "gpus").must()
+    script = project.line.folder / "gpus/bench/vllm-bench-serve.sh"
+    assert script.read_bytes() == bench_script(topology("hgx-h100-article"))
+    assert "sh bench/vllm-bench-serve.sh" in (project.line.folder / "gpus/README").read_text()
+    assert "bench" not in (project.folder / "README").read_text()
