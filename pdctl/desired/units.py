@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pdctl.desired.engine import argv, environment, notes
 from pdctl.desired.layout import (
@@ -16,12 +16,11 @@ from pdctl.desired.layout import (
 )
 from pdctl.desired.proxy import static_digest
 from pdctl.desired.render import render
-from pdctl.knowledge.gpus import GPUS
-from pdctl.knowledge.needs import GPU_ENGINE_LIMITS
 from pdctl.knowledge.gpus import FABRIC_S, GPUS
+from pdctl.knowledge.needs import GPU_ENGINE_LIMITS
 from pdctl.state import File, Resource, Unit, Venv
 from pdctl.state.digest import content_digest, object_digest
-from pdctl.topology.model import Instance, Role, Topology
+from pdctl.topology.model import Instance, Near, Role, Topology
 from pdctl.topology.placement import uses_gpus
 
 # The line of a unit file that ends with the revision, which is a digest of the text without it.
@@ -45,7 +44,7 @@ def instance_unit(
         notes=notes(topology, instance),
         after=_after(topology, instance),
         gpus_on_host=topology.hosts[instance.host].gpus if uses_gpus(topology.spec) else 0,
-        numa=instance.near.numa,
+        near=instance.near,
         fabric_s=FABRIC_S if _registers(topology, instance) else 0,
         secrets=tuple(topology.spec.secrets),
         limits=GPU_ENGINE_LIMITS if uses_gpus(topology.spec) else (),
@@ -100,7 +99,7 @@ class _Process:
     notes: Sequence[str] = ()
     after: Sequence[str] = ()
     gpus_on_host: int = 0
-    numa: tuple[int, ...] = ()  # nodes whose CPUs and memory it keeps to
+    near: Near = field(default_factory=Near)  # the CPUs and the memory that it keeps to
     fabric_s: int = 0
     secrets: tuple[str, ...] = ()
     limits: tuple[tuple[str, str], ...] = ()
@@ -156,7 +155,7 @@ def _text(cluster: str, process: _Process, env: File) -> bytes:
         notes=process.notes,
         after=process.after,
         gpus_on_host=process.gpus_on_host,
-        numa=process.numa,
+        near=process.near,
     )
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from pdctl.hosts.observation import Facts, Gpu, Nic, NicPort
 from pdctl.knowledge.addresses import pci_text
+from pdctl.knowledge.cpus import cpu_set
 from pdctl.topology.affinity import natural
 from pdctl.topology.pci import Device, Relation, relation
 
@@ -80,9 +81,12 @@ def _entry(facts: Facts, each: Port, gpus: Sequence[int], addresses: bool) -> It
     if each.port.port != 1:
         yield f"port: {each.port.port}"
     yield f"gpus: [{', '.join(map(str, gpus))}]"
-    nodes = {gpu.numa for gpu in facts.gpus if gpu.index in gpus}
-    if len(facts.numa_nodes) > 1 and len(nodes) == 1 and min(nodes) >= 0:
-        yield f"numa: {min(nodes)}"
+    places = {(gpu.numa, gpu.cpus) for gpu in facts.gpus if gpu.index in gpus}
+    node, cpus = next(iter(places))
+    if len(facts.numa_nodes) > 1 and len(places) == 1 and node >= 0:
+        yield f"numa: {node}"
+        if cpu_set(cpus):
+            yield f'cpus: "{cpus}"'
     if addresses and each.nic.pci:
         yield f'pci: "{each.nic.pci}"'
 

@@ -9,6 +9,7 @@ from pdctl.hosts.attached import Port, between, declaration, gpu_addresses, near
 from pdctl.hosts.observation import Facts
 from pdctl.knowledge import versions
 from pdctl.knowledge.addresses import pci_key
+from pdctl.knowledge.cpus import cpu_set
 from pdctl.knowledge.versions import at_least
 from pdctl.spec.finding import Finding, Path
 from pdctl.spec.hardware import Nic
@@ -92,9 +93,10 @@ def _far(view: _View, port: Port, gpus: Iterable[int], path: Path) -> Iterator[F
 
 
 def _nodes(view: _View, k: int, nic: Nic) -> Iterator[Finding]:
+    yield from _cpus(view, k, nic)
+    known = view.facts.numa_nodes
     if nic.numa is None:
         return
-    known = view.facts.numa_nodes
     if nic.numa not in known:
         message = f"has no NUMA node {nic.numa}, only {_list(known) or 'none at all'}"
         hint = "correct `numa`, or leave it out: systemd would not start the engines"
@@ -107,6 +109,19 @@ def _nodes(view: _View, k: int, nic: Nic) -> Iterator[Finding]:
     for node, gpus in elsewhere.items():
         message = f"has GPU {_list(gpus)} on NUMA node {node}, the spec says {nic.numa}"
         yield view.finding("FACT016", message, f"set `numa: {node}`", "nics", k, "numa")
+
+
+def _cpus(view: _View, k: int, nic: Nic) -> Iterator[Finding]:
+    """Fewer than the node has are fine: some may be kept for others."""
+    wanted = cpu_set(nic.cpus or "")
+    elsewhere: dict[str, list[int]] = {}
+    for gpu in view.facts.gpus:
+        there = cpu_set(gpu.cpus)
+        if gpu.index in nic.gpus and gpu.numa >= 0 and there and not wanted <= there:
+            elsewhere.setdefault(gpu.cpus, []).append(gpu.index)
+    for cpus, gpus in elsewhere.items():
+        message = f"has GPU {_list(gpus)} near the CPUs {cpus}, the spec says {nic.cpus}"
+        yield view.finding("FACT016", message, f'set `cpus: "{cpus}"`', "nics", k, "cpus")
 
 
 def _gpu_addresses(view: _View) -> Iterator[Finding]:

@@ -25,6 +25,7 @@ class Gpu:
     mig_mode_current: str
     path: str = ""  # its folder below /sys, which tells what is between it and a NIC
     numa: int = -1  # node, where the host says
+    cpus: str = ""  # those of that node, as Linux lists them
 
 
 @dataclass(frozen=True)

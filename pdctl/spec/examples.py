@@ -14,7 +14,7 @@ hosts:
     interface: ib0
     network: {gbit: 400, kind: ib}
     gpus: {count: 2, model: H100-SXM-80GB, memory_gib: 80, pci: ["0000:1b:00.0", "0000:43:00.0"]}
-    nics: [{name: mlx5_0, port: 1, gpus: [0, 1], numa: 0, pci: "0000:1e:00.0"}]
+    nics: [{name: mlx5_0, port: 1, gpus: [0, 1], numa: 0, cpus: "0-47,96-143", pci: "0000:1e:00.0"}]
     labels: {rack: a}
     ssh: {user: root}
   - {name: gpu02, address: 192.0.2.12, private_address: 10.0.0.12, gpus: 8, network: {gbit: 400, kind: ib}}

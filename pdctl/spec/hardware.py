@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pdctl.spec.serving import GpuIndex
-from pdctl.spec.values import Line, NicName, PciAddress, Section
+from pdctl.spec.values import CpuList, Line, NicName, PciAddress, Section
 
 # The kernel counts nodes of one machine up to this (CONFIG_NODES_SHIFT 10).
 NumaNode = Annotated[int, Field(ge=0, le=1023)]
@@ -43,7 +43,10 @@ class Nic(Section):
         description="GPUs that have no nearer NIC, e.g. those on its PCIe switch; a GPU may be near several.",
     )
     numa: NumaNode | None = Field(
-        None, description="NUMA node of these GPUs: their engines run on its CPUs and use its memory."
+        None, description="NUMA node of these GPUs: their engines take its memory first."
+    )
+    cpus: CpuList | None = Field(
+        None, description="CPUs of that node, e.g. `0-47,96-143`: the engines of these GPUs run on them."
     )
     pci: PciAddress | None = Field(
         None, description="Its PCI address; with `gpus.pci`, vLLM gives each rank its own NIC."

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from pdctl.knowledge.addresses import PCI
+from pdctl.knowledge.cpus import CPU_LIST, cpu_set
 
 NAME = r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?"
 ANSIBLE_GROUPS = ("all", "ungrouped")  # in every inventory of Ansible, which takes a name for either
@@ -187,6 +188,12 @@ def _pci_address(value: str) -> str:
     return value
 
 
+def _cpu_list(value: str) -> str:
+    if not cpu_set(value):
+        raise ValueError("is no list of CPUs: write it as `nvidia-smi topo -m` does, e.g. `0-47,96-143`")
+    return value
+
+
 def _reason(value: str) -> str:
     if len(re.findall(r"\w", _line(value))) < 3:
         raise ValueError("is no reason: say in a few words why the rule does not apply here")
@@ -232,6 +239,7 @@ Package = Annotated[str, _pattern(PACKAGE), AfterValidator(_package)]
 RuleId = Annotated[str, _pattern(RULE_ID), AfterValidator(_rule_id)]
 NicName = Annotated[str, _pattern(NIC_NAME), AfterValidator(_nic_name)]
 PciAddress = Annotated[str, _pattern(PCI.pattern), AfterValidator(_pci_address)]
+CpuList = Annotated[str, Field(max_length=4096), _pattern(CPU_LIST.pattern), AfterValidator(_cpu_list)]
 Reason = Annotated[str, Field(min_length=1, max_length=1024), _pattern(SOME_WORDS), AfterValidator(_reason)]
 HashSeed = Annotated[str, _pattern("[0-9]{1,10}"), AfterValidator(_hash_seed)]
 EnvName = Annotated[str, _pattern(ENV_NAME), AfterValidator(_env_name)]

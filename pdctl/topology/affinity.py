@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from pdctl.knowledge.cpus import cpu_set, cpu_text
 from pdctl.knowledge.variables import (
     NIC_VARIABLES,
     UCX_EVERYTHING,
@@ -24,9 +25,11 @@ def near(host: Host, gpus: Sequence[int]) -> Near:
         return Near()
     all_of_them = [nic for nics in of_each for nic in nics]
     nodes = [{nic.numa for nic in nics if nic.numa is not None} for nics in of_each]
+    cpus = [frozenset[int]().union(*(cpu_set(nic.cpus or "") for nic in nics)) for nics in of_each]
     return Near(
         nics=tuple(sorted({ucx_name(nic) for nic in all_of_them}, key=natural)),
         numa=tuple(sorted(set().union(*nodes))) if all(nodes) else (),
+        cpus=cpu_text(frozenset().union(*cpus)) if all(cpus) else "",
         pairs=_pairs(host, gpus, of_each),
     )
 

@@ -49,6 +49,7 @@ class Near:
 
     nics: tuple[str, ...] = ()  # as UCX names them, `mlx5_0:1`
     numa: tuple[int, ...] = ()  # nodes
+    cpus: str = ""  # as Linux lists them
     # PCI addresses of each GPU and its one NIC, where they differ: then an engine can choose for each rank.
     pairs: tuple[tuple[str, str], ...] = ()
 

@@ -40,16 +40,17 @@ def numa_nodes(root: str = SYS) -> list[int]:
 
 
 def _place(root: str, link: str) -> Row:
-    """Address, folder below /sys and NUMA node (-1: not known) of a PCI device."""
+    """Address, folder below /sys, NUMA node (-1: not known) and its CPUs, of a PCI device."""
     real = os.path.realpath(link) if link and os.path.exists(link) else ""
     name = os.path.basename(real)
     if not ADDRESS.fullmatch(name):  # a NIC in software, or a device that is gone
-        return {"pci": "", "path": "", "numa": -1}
+        return {"pci": "", "path": "", "numa": -1, "cpus": ""}
     numa = _text(os.path.join(real, "numa_node"))
     return {
         "pci": name,
         "path": "/" + os.path.relpath(real, os.path.realpath(root)),
         "numa": int(numa) if re.fullmatch(r"\d+", numa) else -1,
+        "cpus": _text(os.path.join(real, "local_cpulist")),
     }
 
 

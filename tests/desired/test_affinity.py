@@ -14,7 +14,7 @@ from tests.topology.specs import cluster, hosts, serving
 from tests.topology.test_affinity import ADDRESSES, TWO, with_addresses
 
 OURS = {"UCX_NET_DEVICES", "VLLM_GPU_NIC_PCIE_MAPPING", "VLLM_NIC_SELECTION_VARS"}
-NUMA = ("CPUAffinity", "NUMAPolicy", "NUMAMask")
+PLACE = ("CPUAffinity", "NUMAPolicy", "NUMAMask")
 
 
 def machines(nics: list[dict[str, Any]], count: int = 2, **gpus: Any) -> list[dict[str, Any]]:
@@ -28,8 +28,8 @@ def with_nics(
     return rendered(hosts=machines(nics, **gpus), serving=asked or serving(1, 1, 2, "nixl"), **more)
 
 
-def numa(engine: Engine) -> list[str]:
-    return [value for key in NUMA for value in engine.setting("Service", key)]
+def place(engine: Engine) -> list[str]:
+    return [value for key in PLACE for value in engine.setting("Service", key)]
 
 
 @pytest.mark.parametrize("connector", ["nixl", "lmcache"])
@@ -37,14 +37,21 @@ def test_the_near_nic_and_the_cpus_of_its_socket(connector: str) -> None:
     found = with_nics(TWO, asked=serving(1, 1, 2, connector)).engines
     assert found["prefiller-0"].env["UCX_NET_DEVICES"] == "mlx5_0:1"
     assert found["decoder-0"].env["UCX_NET_DEVICES"] == "mlx5_1:1"
-    assert numa(found["prefiller-0"]) == ["numa", "preferred", "0"]
-    assert numa(found["decoder-0"]) == ["numa", "preferred", "1"]
+    assert place(found["prefiller-0"]) == ["0-3,8-11", "preferred", "0"]
+    assert place(found["decoder-0"]) == ["4-7,12-15", "preferred", "1"]
 
 
 def test_an_instance_over_both_sockets_gets_both() -> None:
     found = with_nics(TWO, asked=serving(1, 1, 8, "nixl")).engines["decoder-0"]
     assert found.env["UCX_NET_DEVICES"] == "mlx5_0:1,mlx5_1:1"
-    assert numa(found) == ["numa", "bind", "0 1"]
+    assert place(found) == ["0-15"]
+
+
+def test_memory_and_cpus_can_be_told_alone() -> None:
+    memory = [{name: value for name, value in row.items() if name != "cpus"} for row in TWO]
+    assert place(with_nics(memory).engines["decoder-0"]) == ["preferred", "1"]
+    cpus = [{name: value for name, value in row.items() if name != "numa"} for row in TWO]
+    assert place(with_nics(cpus).engines["decoder-0"]) == ["4-7,12-15"]
 
 
 def test_vllm_gives_each_rank_its_nic_where_it_can_and_the_addresses_are_known() -> None:
@@ -84,13 +91,13 @@ def test_engines_of_one_host_keep_to_nvlink_and_to_their_socket() -> None:
     """cuda_ipc carries their KV: a list of RDMA devices would take UCX_TLS's tcp away from it."""
     found = rendered(hosts=machines(TWO, count=1), serving=serving(1, 1, 2)).engines["decoder-0"]
     assert not OURS & set(found.env) and found.env["UCX_TLS"] == "cuda_ipc,cuda_copy,tcp"
-    assert numa(found) == ["numa", "preferred", "1"]
+    assert place(found) == ["4-7,12-15", "preferred", "1"]
 
 
 def test_aggregated_servers_keep_to_their_socket_and_move_no_kv() -> None:
     asked = {"mode": "aggregated", "instances": {"count": 2, "tensor_parallel": 4}}
     found = rendered(hosts=machines(TWO), serving=asked).engines
-    assert numa(found["server-1"]) == ["numa", "preferred", "1"]
+    assert place(found["server-1"]) == ["4-7,12-15", "preferred", "1"]
     assert not any(OURS & set(engine.env) for engine in found.values())
 
 
@@ -100,7 +107,7 @@ def test_engines_without_gpus_are_near_nothing(engine: Any) -> None:
     asked = serving(1, 1, 1, "nixl")
     found = rendered(hosts=machines(TWO), serving=asked, engine=engine, model=model).engines
     for each in found.values():
-        assert not numa(each) and not OURS & set(each.env)
+        assert not place(each) and not OURS & set(each.env)
 
 
 def files(nics: list[dict[str, Any]], tp: int, connector: str) -> dict[Key, str]:
@@ -123,5 +130,5 @@ def test_declared_nics_add_their_lines_and_change_no_other(tp: int, connector: s
     for key in changed:
         old, new = without[key].splitlines(), declared[key].splitlines()
         added = [line for line in new if line not in old and "PDCTL_REVISION" not in line]
-        assert added and all(line.startswith(("#", "UCX_NET_DEVICES=", *NUMA)) for line in added)
+        assert added and all(line.startswith(("#", "UCX_NET_DEVICES=", *PLACE)) for line in added)
         assert [line for line in old if line not in new and "PDCTL_REVISION" not in line] == []

@@ -23,7 +23,10 @@ from tests.sysfs import UP, device, nic, nodes, two_switches
 
 Build = Callable[[Path], list[str]]
 GPUS = "gpus: 8"
-TWO = "{name: mlx5_0, gpus: [0, 1, 2, 3], numa: 0}, {name: mlx5_1, gpus: [4, 5, 6, 7], numa: 1}"
+TWO = (
+    '{name: mlx5_0, gpus: [0, 1, 2, 3], numa: 0, cpus: "0-47"}'
+    ', {name: mlx5_1, gpus: [4, 5, 6, 7], numa: 1, cpus: "48-95"}'
+)
 SPEC = """\
 hosts:
 - {{name: gpu01, address: 10.0.0.11, {gpus}, nics: [{nics}]{more}}}
@@ -80,7 +83,7 @@ def test_the_line_to_paste_is_exact_and_makes_the_host_silent(tmp_path: Path) ->
 def test_the_line_holds_addresses_where_vllm_can_use_them(tmp_path: Path) -> None:
     seen = facts(tmp_path)
     _, _, hint = one(found(seen, "", tp=8))
-    assert 'numa: 0, pci: "0000:1e:00.0"}' in hint and 'the key `pci: ["0000:19:00.0", ' in hint
+    assert 'cpus: "0-47", pci: "0000:1e:00.0"}' in hint and 'the key `pci: ["0000:19:00.0", ' in hint
     pasted = hint.partition("nics: [")[2].partition("]` to")[0]
     addresses = hint.partition("`pci: ")[2].rpartition("`")[0]
     gpus = f"gpus: {{count: 8, pci: {addresses}}}"
@@ -102,7 +105,7 @@ def test_ports_that_are_down_are_not_to_be_declared_and_declared_ones_are_told(t
     rule, message, hint = one(found(seen))
     assert rule == "FACT014" and "gpu01 has `mlx5_1:1` DOWN (LinkUp)" in message and "ibv_devinfo" in hint
     _, _, hint = one(found(seen, ""))
-    assert "mlx5_1" not in hint and "{name: mlx5_0, gpus: [0, 1, 2, 3], numa: 0}" in hint
+    assert "mlx5_1" not in hint and "{name: mlx5_0, gpus: [0, 1, 2, 3], numa: 0" in hint
 
 
 def test_with_no_port_up_there_is_nothing_to_paste(tmp_path: Path) -> None:
@@ -154,7 +157,7 @@ def test_a_gpu_with_several_nics_as_near_gets_them_all(tmp_path: Path) -> None:
         "mlx5_10",
         "mlx5_10",
     ]
-    assert "{name: mlx5_10, port: 2, gpus: [0, 1, 2, 3], numa: 0}" in line
+    assert "{name: mlx5_10, port: 2, gpus: [0, 1, 2, 3], numa: 0" in line
 
 
 def test_a_nic_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
@@ -184,6 +187,14 @@ def test_nodes_that_differ_or_do_not_exist_are_told(tmp_path: Path) -> None:
     assert hint == "set `numa: 1`"
     rule, message, _ = one(found(seen, TWO.replace("numa: 1", "numa: 2")))
     assert rule == "FACT017" and "no NUMA node 2, only 0, 1" in message
+
+
+def test_cpus_of_another_node_are_told_and_fewer_are_not(tmp_path: Path) -> None:
+    seen = facts(tmp_path)
+    rule, message, hint = one(found(seen, TWO.replace('"48-95"', '"40-60"')))
+    assert rule == "FACT016" and "GPU 4, 5, 6, 7 near the CPUs 48-95, the spec says 40-60" in message
+    assert hint == 'set `cpus: "48-95"`'
+    assert found(seen, TWO.replace('"48-95"', '"50-90"')) == []
 
 
 def test_addresses_that_differ_are_told(tmp_path: Path) -> None:

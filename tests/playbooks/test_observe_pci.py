@@ -8,6 +8,7 @@ from ansible.module_utils.pdctl_observe_pci import gpu_place, numa_nodes, rdma_n
 
 from tests.sysfs import UP, device, nic, nodes, two_switches
 
+NOWHERE = {"pci": "", "path": "", "numa": -1, "cpus": ""}
 GPU = "pci0000:16/0000:16:01.0/0000:17:00.0"
 
 
@@ -19,6 +20,7 @@ def test_nics_are_told_with_their_place_and_ports(tmp_path: Path) -> None:
         "pci": "0000:1e:00.0",
         "path": "/devices/pci0000:16/0000:16:01.0/0000:17:00.0/0000:18:08.0/0000:1e:00.0",
         "numa": 0,
+        "cpus": "0-47",
         "ports": [
             {
                 "port": 1,
@@ -36,7 +38,10 @@ def test_nics_are_told_with_their_place_and_ports(tmp_path: Path) -> None:
 def test_a_gpu_is_found_by_the_address_that_nvidia_smi_prints(tmp_path: Path) -> None:
     addresses = two_switches(tmp_path)
     place = gpu_place(addresses[5], str(tmp_path))
-    assert place["path"].endswith("/0000:98:01.0/0000:9a:00.0") and place["numa"] == 1
+    assert place["path"].endswith("/0000:98:01.0/0000:9a:00.0") and (place["numa"], place["cpus"]) == (
+        1,
+        "48-95",
+    )
 
 
 def test_a_nic_tells_every_port_and_its_state(tmp_path: Path) -> None:
@@ -50,7 +55,7 @@ def test_a_nic_tells_every_port_and_its_state(tmp_path: Path) -> None:
 
 def test_a_host_without_rdma_or_numa_says_so(tmp_path: Path) -> None:
     assert rdma_nics(str(tmp_path)) == [] and numa_nodes(str(tmp_path)) == []
-    assert gpu_place("00000000:17:00.0", str(tmp_path)) == {"pci": "", "path": "", "numa": -1}
+    assert gpu_place("00000000:17:00.0", str(tmp_path)) == NOWHERE
 
 
 def test_broken_trees_are_told_as_far_as_they_go(tmp_path: Path) -> None:
@@ -64,7 +69,7 @@ def test_broken_trees_are_told_as_far_as_they_go(tmp_path: Path) -> None:
     (tmp_path / "class/infiniband/mlx5_1/ports/1/rate").mkdir()  # unreadable for root, too
     (tmp_path / "class/infiniband/gone").symlink_to(tmp_path / "nowhere")
     gone, without, negative, software = rdma_nics(str(tmp_path))
-    assert gone == {"name": "gone", "pci": "", "path": "", "numa": -1, "ports": []}
+    assert gone == {"name": "gone", **NOWHERE, "ports": []}
     assert without["numa"] == negative["numa"] == -1 and without["pci"] == "0000:00:01.0"
     assert without["ports"][0]["state"] == "" and negative["ports"][0]["rate"] == ""
     assert software["pci"] == "" and software["ports"][0]["state"] == "ACTIVE"

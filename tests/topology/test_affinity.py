@@ -16,8 +16,8 @@ from pdctl.topology.resolve import survey
 from tests.topology.specs import cluster, hosts, serving
 
 TWO = [
-    {"name": "mlx5_0", "gpus": [0, 1, 2, 3], "numa": 0},
-    {"name": "mlx5_1", "gpus": [4, 5, 6, 7], "numa": 1},
+    {"name": "mlx5_0", "gpus": [0, 1, 2, 3], "numa": 0, "cpus": "0-3,8-11"},
+    {"name": "mlx5_1", "gpus": [4, 5, 6, 7], "numa": 1, "cpus": "4-7,12-15"},
 ]
 ADDRESSES = [f"0000:{0x20 + gpu:02x}:00.0" for gpu in range(8)]
 
@@ -28,19 +28,19 @@ def host(nics: list[dict[str, Any]], **gpus: Any) -> Host:
 
 
 @pytest.mark.parametrize(
-    ("gpus", "nics", "numa"),
+    ("gpus", "nics", "numa", "cpus"),
     [
-        ((4, 5), ("mlx5_1:1",), (1,)),
-        ((0,), ("mlx5_0:1",), (0,)),
-        ((3, 4), ("mlx5_0:1", "mlx5_1:1"), (0, 1)),
-        ((7, 0), ("mlx5_0:1", "mlx5_1:1"), (0, 1)),
-        ((), (), ()),
+        ((4, 5), ("mlx5_1:1",), (1,), "4-7,12-15"),
+        ((0,), ("mlx5_0:1",), (0,), "0-3,8-11"),
+        ((3, 4), ("mlx5_0:1", "mlx5_1:1"), (0, 1), "0-15"),
+        ((7, 0), ("mlx5_0:1", "mlx5_1:1"), (0, 1), "0-15"),
+        ((), (), (), ""),
     ],
 )
 def test_an_instance_gets_the_nics_of_its_gpus(
-    gpus: tuple[int, ...], nics: tuple[str, ...], numa: tuple[int, ...]
+    gpus: tuple[int, ...], nics: tuple[str, ...], numa: tuple[int, ...], cpus: str
 ) -> None:
-    assert near(host(TWO), gpus) == Near(nics, numa)
+    assert near(host(TWO), gpus) == Near(nics, numa, cpus)
 
 
 def test_nics_are_sorted_as_people_count_and_keep_their_ports() -> None:
@@ -53,8 +53,8 @@ def test_nics_are_sorted_as_people_count_and_keep_their_ports() -> None:
 
 
 def test_a_gpu_near_two_groups_has_both() -> None:
-    rows = [TWO[0], {"name": "mlx5_1", "gpus": [3, 4, 5, 6, 7], "numa": 1}]
-    assert near(host(rows), (3,)) == Near(("mlx5_0:1", "mlx5_1:1"), (0, 1))
+    rows = [TWO[0], {**TWO[1], "gpus": [3, 4, 5, 6, 7]}]
+    assert near(host(rows), (3,)) == Near(("mlx5_0:1", "mlx5_1:1"), (0, 1), "0-15")
 
 
 def test_a_gpu_that_is_near_nothing_leaves_the_instance_to_ucx() -> None:
@@ -64,7 +64,7 @@ def test_a_gpu_that_is_near_nothing_leaves_the_instance_to_ucx() -> None:
 def test_one_node_that_is_not_told_leaves_the_instance_on_all_cpus() -> None:
     rows = [TWO[0], {"name": "mlx5_1", "gpus": [4, 5, 6, 7]}]
     assert near(host(rows), (3, 4)) == Near(("mlx5_0:1", "mlx5_1:1"))
-    assert near(host(rows), (3,)).numa == (0,)
+    assert near(host(rows), (3,)).numa == (0,) and near(host(rows), (3,)).cpus == "0-3,8-11"
 
 
 def with_addresses(**changes: Any) -> list[dict[str, Any]]:

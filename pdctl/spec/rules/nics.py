@@ -8,6 +8,8 @@ from pdctl.knowledge.addresses import pci_key
 from pdctl.spec.finding import Finding, Path
 from pdctl.spec.model import Cluster, Host
 
+LOOK = "see `lspci -D` there, or what `pdctl validate --hosts` prints"
+
 
 def ports_are_declared_once(cluster: Cluster) -> Iterator[Finding]:
     for path, host in _with_nics(cluster):
@@ -30,7 +32,8 @@ def near_gpus_exist(cluster: Cluster) -> Iterator[Finding]:
                 where = (*path, k, "gpus", j)
                 if gpu >= host.gpus.count:
                     there = f"only 0 to {host.gpus.count - 1}" if host.gpus.count else "it has none"
-                    yield Finding("NIC002", where, f"host `{host.name}` has no GPU {gpu}: {there}")
+                    message = f"host `{host.name}` has no GPU {gpu}: {there}"
+                    yield Finding("NIC002", where, message, "correct the index, or the host's `gpus`")
                 elif gpu in nic.gpus[:j]:
                     yield Finding("NIC003", where, f"GPU {gpu} is listed twice", "list each GPU once")
 
@@ -52,9 +55,10 @@ def addresses_agree(cluster: Cluster) -> Iterator[Finding]:
             said = of_name.setdefault(nic.name, nic.pci)
             taken = owner.setdefault(pci_key(nic.pci), nic.name)
             if pci_key(said) != pci_key(nic.pci):
-                yield Finding("NIC005", where, f"`{nic.name}` is at {said} in another entry, not {nic.pci}")
+                message = f"`{nic.name}` is at {said} in another entry, not {nic.pci}"
+                yield Finding("NIC005", where, message, "ports of one device have one address: correct it")
             elif taken != nic.name:
-                yield Finding("NIC005", where, f"{nic.pci} is already the address of {taken}")
+                yield Finding("NIC005", where, f"{nic.pci} is already the address of {taken}", LOOK)
 
 
 def the_network_is_as_fast_as_its_nics(cluster: Cluster) -> Iterator[Finding]:
@@ -92,7 +96,7 @@ def _gpu_addresses(path: Path, host: Host) -> Iterator[Finding]:
     for gpu, address in enumerate(addresses):
         owner = first.setdefault(pci_key(address), gpu)
         if owner != gpu:
-            yield Finding("NIC005", (*path, gpu), f"{address} is already the address of GPU {owner}")
+            yield Finding("NIC005", (*path, gpu), f"{address} is already the address of GPU {owner}", LOOK)
 
 
 def _on_gpus(cluster: Cluster) -> bool:

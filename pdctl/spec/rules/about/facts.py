@@ -114,15 +114,15 @@ FACTS = (
     ),
     warning(
         "FACT016",
-        "GPUs are on another NUMA node than the spec says",
+        "GPUs are near another NUMA node or other CPUs than the spec says",
         "Their engine would be kept on the CPUs and the memory of the wrong socket.",
-        "Correct `numa`.",
+        "Correct `numa` and `cpus`.",
         "",
     ),
     About(
         "FACT017",
         "A host has no such NUMA node",
-        "systemd refuses to start a unit with a node that does not exist (status 242/NUMA_POLICY).",
+        "systemd does not start a unit that names a node which does not exist (status 242/NUMA_POLICY).",
         "Correct `numa`, or leave it out.",
     ),
     About(
