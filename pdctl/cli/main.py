@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from pdctl import __version__
-from pdctl.cli import adopt, apply, bench, bundle, change, explain, history, lock, observe, spec
+from pdctl.cli import adopt, apply, bench, bundle, change, doctor, explain, history, lock, observe, spec
 from pdctl.cli.finish import Finish
 from pdctl.cli.lab import lab_app
 from pdctl.errors import PdctlError
@@ -24,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for module in (spec, lock, explain, adopt, change, apply, history, observe, bench, bundle):
+for module in (spec, doctor, lock, explain, adopt, change, apply, history, observe, bench, bundle):
     module.register(app)
 app.add_typer(lab_app)
 

@@ -15,9 +15,9 @@ from pdctl.knowledge.needs import ARCH, CLOCK_S, GIB, RUNTIME_BYTES
 from pdctl.knowledge.pairs import pair_status
 from pdctl.knowledge.reboots import upstream
 from pdctl.knowledge.systems import SYSTEM_PYTHON, system_name
-from pdctl.plan.machine import split, unbootable
+from pdctl.plan.machine import split, unbootable, unsigned
 from pdctl.spec.finding import Finding
-from pdctl.state import Key, State, Venv
+from pdctl.state import Key, Package, State, Venv, difference
 from pdctl.topology.model import Topology
 from pdctl.topology.placement import uses_gpus
 
@@ -70,6 +70,12 @@ class View:
     def used_gpus(self) -> list[int]:
         mine = [item for item in self.topology.instances if item.host == self.host]
         return sorted({gpu for item in mine for gpu in item.gpus}) if uses_gpus(self.topology.spec) else []
+
+    @property
+    def clock_off(self) -> float:
+        """Seconds that the host's clock is surely ahead of the controller's; negative behind."""
+        now, glance = self.facts.time_s, self.glance
+        return min(0.0, now - glance.since) + max(0.0, now - glance.until)
 
 
 def _system(view: View) -> Iterator[Finding]:
@@ -156,11 +162,11 @@ def _is_there(view: View, key: Key) -> bool:
 
 
 def _clock(view: View) -> Iterator[Finding]:
-    early, late = view.glance.since - view.facts.time_s, view.facts.time_s - view.glance.until
-    off = max(early, late)
-    if off > CLOCK_S:
-        word = "behind" if early > late else "ahead of"
-        yield view.finding("FACT010", f"has a clock {off:.0f} s {word} this machine's", "run chrony on both")
+    off = view.clock_off
+    if abs(off) > CLOCK_S:
+        word = "behind" if off < 0 else "ahead of"
+        message = f"has a clock {abs(off):.0f} s {word} this machine's"
+        yield view.finding("FACT010", message, "run chrony on both")
 
 
 def _driver(view: View) -> Iterator[Finding]:
@@ -198,7 +204,18 @@ def _kernel(view: View) -> Iterator[Finding]:
         yield view.finding("FACT022", f"would lose its driver: {what}", mend)
 
 
-CHECKS = (_system, _gpus, _nics, _others, _disk, _clock, _driver, _kernel)
+def _signature(view: View) -> Iterator[Finding]:
+    """A driver that is still to be installed, and that the firmware would not let in."""
+    for key, want in view.glance.desired.items():
+        have = view.glance.seen.state.get(key)
+        if key.host != view.host or not isinstance(want, Package) or not want.family:
+            continue
+        what, mend = unsigned(view.facts.machine, want.name)
+        if what and (have is None or difference(want, have)):
+            yield view.finding("FACT024", f"would not load its driver: {what}", mend)
+
+
+CHECKS = (_system, _gpus, _nics, _others, _disk, _clock, _driver, _kernel, _signature)
 
 
 def _list(numbers: list[int]) -> str:

@@ -1,8 +1,9 @@
-"""Topology -> one look at all its hosts that only reads, for `pdctl validate --hosts`."""
+"""Topology -> one look at all its hosts that only reads, for `validate --hosts` and `doctor`."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 from pdctl.desired import desire
@@ -14,11 +15,14 @@ from pdctl.topology.claims import claims
 from pdctl.topology.model import Topology
 
 
-def glance(topology: Topology, folder: Path) -> Glance:
+def glance(topology: Topology, folder: Path, only: Collection[str] = ()) -> Glance:
     """Environments are asked for as well, since what is there needs no more room, and packages: hosts look at
-    their drivers and kernels where one is wanted."""
+    their drivers and kernels where one is wanted. `only` names the hosts to look at; none: all."""
+    spec = topology.spec
+    if only:
+        spec = spec.model_copy(update={"hosts": [host for host in spec.hosts if host.name in only]})
     wanted = {key: each for key, each in desire(topology).items() if isinstance(each, Venv | Package)}
     since = time.time()
     with laps("probe"):
-        seen = probe(topology.spec, wanted, folder, claims=claims(topology))
+        seen = probe(spec, wanted, folder, claims=claims(topology))
     return Glance(seen, wanted, since, time.time())

@@ -1,0 +1,141 @@
+"""The checks of a host by name: which rules each stands for, and what one look at the host found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from pdctl.hosts.attached import ports
+from pdctl.hosts.suitability import View
+from pdctl.knowledge.adoption import NVIDIA_NAMES
+from pdctl.knowledge.needs import GIB
+from pdctl.knowledge.systems import system_name
+
+NO_GPUS = "no engine here uses GPUs"
+
+
+class Row(NamedTuple):
+    """`found` is empty where the host does not tell; `idle` says why nothing needs to be as it must."""
+
+    name: str
+    rules: frozenset[str]
+    found: Callable[[View], str]
+    idle: Callable[[View], str] = lambda view: ""
+
+
+def _without_gpus(view: View) -> str:
+    return "" if view.used_gpus else NO_GPUS
+
+
+def _reach(view: View) -> str:
+    who = "root" if view.facts.root else "no root: ports and GPUs of others stay unseen"
+    return f"{view.topology.hosts[view.host].address} as {view.facts.hostname}, {who}"
+
+
+def _system(view: View) -> str:
+    facts = view.facts
+    parts = (
+        system_name(facts.os_id, facts.os_version),
+        facts.arch,
+        f"kernel {facts.kernel}",
+        f"systemd {facts.systemd or 'missing'}",
+        f"python {facts.python}",
+    )
+    return ", ".join(parts)
+
+
+def _gpus(view: View) -> str:
+    named = Counter(NVIDIA_NAMES.get(gpu.name, gpu.name) for gpu in view.facts.gpus)
+    shown = ", ".join(f"{count} x {name}" for name, count in named.items()) or "none"
+    return f"{shown}; engines use {_ranges(view.used_gpus)}"
+
+
+def _gpu_users(view: View) -> str:
+    return _others(view, "gpu", "no process of others")
+
+
+def _ports(view: View) -> str:
+    return _others(view, "port", "all free, or held by the cluster itself")
+
+
+def _others(view: View, kind: str, none: str) -> str:
+    if not view.facts.root:
+        return ""
+    rows = [row.what for row in view.glance.seen.foreign.get(view.host, ()) if row.kind == kind]
+    return f"{len(rows)} of others" if rows else none
+
+
+def _nics(view: View) -> str:
+    rows = [f"{name} {port.state} {port.port.link}" for name, port in ports(view.facts).items()]
+    return ", ".join(rows) or "no RDMA device: KV goes over TCP"
+
+
+def _numa(view: View) -> str:
+    nodes = view.facts.numa_nodes
+    near: dict[int, list[int]] = {}
+    for gpu in view.facts.gpus:
+        if gpu.numa >= 0:
+            near.setdefault(gpu.numa, []).append(gpu.index)
+    places = [f"GPU {_ranges(gpus)} on node {node}" for node, gpus in sorted(near.items())]
+    return "; ".join([f"{len(nodes)} node{'s' if len(nodes) > 1 else ''}", *places]) if nodes else ""
+
+
+def _driver(view: View) -> str:
+    machine, pins = view.facts.machine, view.topology.pins
+    pinned = f"pinned {pins['driver']}" if "driver" in pins else "not pinned"
+    disk = f", on disk {' and '.join(machine.user_space)}" if machine.user_space else ""
+    return f"loaded {machine.driver or 'none'}{disk}, {pinned}"
+
+
+def _kernel(view: View) -> str:
+    machine = view.facts.machine
+    if not machine.next_kernel:
+        return ""
+    headers = "headers there" if machine.headers else "no headers"
+    built = f"modules {', '.join(machine.built)}" if machine.built else "no NVIDIA module"
+    return f"{machine.next_kernel} ({machine.chosen_by}), {headers}, {built}"
+
+
+def _kernel_idle(view: View) -> str:
+    return _without_gpus(view) or ("" if "driver" in view.topology.pins else "the spec pins no driver")
+
+
+def _disk(view: View) -> str:
+    free = view.facts.disk_free.get("/opt")
+    return "" if free is None else f"{free / GIB:.1f} GiB free in /opt"
+
+
+def _clock(view: View) -> str:
+    off = view.clock_off
+    return "as this machine's" if abs(off) < 1 else f"{off:+.0f} s from this machine's"
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    """`0-3, 6` of 0, 1, 2, 3, 6."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs) or "none"
+
+
+def _rules(*numbers: int) -> frozenset[str]:
+    return frozenset(f"FACT{number:03}" for number in numbers)
+
+
+REACH = Row("reach", _rules(1), _reach)
+ROWS = (
+    Row("system", _rules(2, 3), _system),
+    Row("clock", _rules(10), _clock),
+    Row("disk", _rules(9), _disk),
+    Row("ports", _rules(7), _ports),
+    Row("GPUs", _rules(4, 5, 6), _gpus, _without_gpus),
+    Row("GPU users", _rules(8), _gpu_users, _without_gpus),
+    Row("NUMA", _rules(16, 17), _numa, _without_gpus),
+    Row("NICs", _rules(13, 14, 15, 18, 19, 20, 21), _nics, _without_gpus),
+    Row("driver", _rules(11, 12, 23), _driver, _without_gpus),
+    Row("next kernel", _rules(22), _kernel, _kernel_idle),
+)
