@@ -9,6 +9,7 @@ from pathlib import Path
 from pdctl.apply.departed import departed_warnings
 from pdctl.apply.generations import broken_lines, retained, unfinished, way_on
 from pdctl.apply.lock import is_live, lock_lines
+from pdctl.apply.secure_boot import without_unsigned_drivers
 from pdctl.apply.strays import stray_warnings, without_lost_records
 from pdctl.apply.systems import without_other_systems
 from pdctl.desired import desire
@@ -94,6 +95,9 @@ def judge(topology: Topology, folder: Path, desired: State, seen: Observation) -
     seen = without_other_systems(topology, desired, seen)
     if not seen.facts:
         raise ErrorGroup("no host is as the spec says", list(seen.failures.values()))
+    seen = without_unsigned_drivers(topology, desired, seen)
+    if not seen.facts:
+        raise ErrorGroup("no host can load the driver that it shall have", list(seen.failures.values()))
     seen = without_lost_records(topology.cluster, desired, seen)
     if not seen.facts:
         raise ErrorGroup("no host has a record", list(seen.failures.values()))

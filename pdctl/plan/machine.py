@@ -17,7 +17,8 @@ class Machine:
     `driver` is the loaded module's version, `kernel` the one that runs, `modules` those of interest that are
     loaded, `libraries` the packages of the driver's user space with their versions; `next_kernel` boots next
     (`chosen_by` says why), `headers` whether its headers are there, `built` the modules that were added to
-    it: `nvidia`, and OFED's `mlx5_core`.
+    it: `nvidia`, and OFED's `mlx5_core`. Under `secure_boot` only signed modules load: `key_enrolled` is
+    said of the key that dkms signs with, `prebuilt` of the distribution's own signed modules.
     """
 
     modules: tuple[str, ...] = ()
@@ -26,6 +27,9 @@ class Machine:
     chosen_by: str = ""
     headers: bool = False
     built: tuple[str, ...] = ()
+    secure_boot: bool = False
+    key_enrolled: bool = False
+    prebuilt: bool = False
     driver: str = ""
     kernel: str = ""
 
@@ -47,6 +51,22 @@ def split(machine: Machine, pinned: str) -> tuple[str, bool]:
     if machine.driver == upstream(pinned):
         return f"{words} -> apply brings user space back to {machine.driver}", False
     return f"{words} -> reboot needed", True
+
+
+def unsigned(machine: Machine, package: str) -> tuple[str, str]:
+    """What keeps a driver from being loaded that dkms builds, and the two ways out; empty where nothing does.
+
+    To enrol a key somebody has to confirm it in the firmware's own menu, which no login reaches.
+    """
+    if not machine.secure_boot or machine.key_enrolled or machine.prebuilt:
+        return "", ""
+    signed = package.replace("nvidia-driver-", "linux-modules-nvidia-", 1)
+    return (
+        f"Secure Boot is on, and the key that dkms signs modules with is not enrolled: {package} would be"
+        " installed, and its module refused at boot",
+        f"install the distribution's signed modules first ({signed}-KERNEL), or enrol the key by hand:"
+        " mokutil --import, then confirm it on the console at the next boot",
+    )
 
 
 def unbootable(machine: Machine, ofed: bool) -> str:

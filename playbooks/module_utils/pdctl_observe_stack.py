@@ -5,6 +5,8 @@ from __future__ import annotations
 import glob
 import os
 import re
+import shutil
+import subprocess
 from typing import Any
 
 from ansible.module_utils.pdctl_observe_packages import dpkg_status
@@ -15,6 +17,11 @@ MODULES = ("nouveau", "nvidia", "nvidia_peermem", "mlx5_core", "ib_umad")
 USER_SPACE = ("libnvidia-compute", "libnvidia-compute-[0-9]*", "nvidia-utils-[0-9]*")
 # Where modules lie that are not the kernel's own: dkms(8), and what vendors' packages put there.
 NOT_THE_KERNELS = ("updates/", "extra/", "weak-updates/")
+SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+# The public half of what dkms signs with: Ubuntu's shim-signed, and dkms's own (dkms(8), mok_certificate).
+DKMS_KEYS = ("var/lib/shim-signed/mok/MOK.der", "var/lib/dkms/mok.pub")
+# Modules that the distribution has built and signed for one kernel, or its metapackage for all of a kind.
+PREBUILT = "linux-modules-nvidia-[0-9]*"
 PACKED = r"(?:\.(?:gz|xz|zst))?"
 
 
@@ -28,7 +35,32 @@ def stack_facts(root: str = "/") -> dict[str, Any]:
         "chosen_by": why,
         "headers": bool(kernel) and os.path.exists(os.path.join(folder, "build")),
         "built": built_modules(folder) if kernel else [],
+        "secure_boot": secure_boot(root),
+        "key_enrolled": key_enrolled(root),
+        "prebuilt": bool(dpkg_status([PREBUILT])),
     }
+
+
+def secure_boot(root: str = "/") -> bool:
+    """The last byte of the firmware's variable, after four of attributes (UEFI specification, 3.3)."""
+    try:
+        with open(os.path.join(root, SECURE_BOOT), "rb") as handle:
+            return handle.read()[4:] == b"\1"
+    except OSError:
+        return False
+
+
+def key_enrolled(root: str = "/") -> bool:
+    """Whether a key that dkms signs with is one of the machine owner's; without mokutil nobody knows it."""
+    tool = shutil.which("mokutil")
+    keys = [os.path.join(root, key) for key in DKMS_KEYS if os.path.exists(os.path.join(root, key))]
+    for key in keys if tool else ():
+        done = subprocess.run(
+            [str(tool), "--test-key", key], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+        )
+        if b"already enrolled" in done.stdout:  # the exit status says it the other way round
+            return True
+    return False
 
 
 def loaded_modules(text: str) -> list[str]:

@@ -12,6 +12,7 @@ import pytest
 
 from pdctl.lab import Bind
 from tests.hosts.line import Line
+from tests.hosts.plays import directory, play, request, user, web_unit
 from tests.hosts.vendors import DRIVER, NEWER, PARTS, PINNED, vendor_repository
 from tests.labs import lab_hosts
 
@@ -183,6 +184,26 @@ def test_another_driver_in_memory_than_on_disk_waits_for_a_reboot(line: Line) ->
     assert diff(line)["empty"]
 
 
+def test_a_host_whose_firmware_would_refuse_the_driver_is_left_alone(line: Line) -> None:
+    """Only where it is still to be installed: what is there already says nothing new."""
+    folder, name = "/sys/firmware", "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+    line.inside(f"mount -t tmpfs none {folder} && mkdir -p {folder}/efi/efivars")
+    line.inside(rf"printf '\006\000\000\000\001' > {folder}/efi/efivars/{name}")
+    try:
+        assert diff(line)["empty"]
+        line.spec["stack"] = {"base": "article-2025", "driver": NEWER, "fabricmanager": NEWER}
+        line.save()
+        before = versions(line)
+        ran = line.pdctl("apply", "--yes", "--no-verify", *LAYERS).must(1)
+        assert "h1: Secure Boot is on" in ran.err and f"{DRIVER} would be installed" in ran.err
+        assert versions(line) == before
+        assert "FACT024" in line.pdctl("validate", "--hosts", "--format", "json").out
+    finally:
+        line.inside(f"umount {folder}")
+        line.spec["stack"] = SPEC["stack"]
+        line.save()
+
+
 def test_a_next_kernel_without_a_driver_is_told_before_any_reboot(line: Line) -> None:
     running, following = "6.8.0-60-generic", "6.8.0-64-generic"
     folder = f"/lib/modules/{following}"
@@ -208,6 +229,33 @@ def test_a_next_kernel_without_a_driver_is_told_before_any_reboot(line: Line) ->
         line.inside(
             f"rm -r /boot/vmlinuz-{running} /boot/vmlinuz-{following} /lib/modules/{running} {folder}"
         )
+
+
+def test_an_engine_starts_only_once_the_fabric_has_every_gpu(line: Line) -> None:
+    """With a web server in the place of the engine, and a driver that says what it is told to."""
+    unit_file, unit = web_unit("decoder-0", 7300, fabric_s=1)
+    put = request(put=[user(), directory("/etc/pdctl/chat"), unit_file])
+    asked = {"h1": {"pdctl_put": put, "pdctl_decoder": request(units=[unit])}}
+    active = f"systemctl is-active {unit['name']} || true"
+    smi, service = "/usr/bin/nvidia-smi", "/run/systemd/system/nvidia-fabricmanager.service"
+    line.inside(f"printf '#!/bin/sh\\ncat /etc/fabric\\n' > {smi}; chmod 755 {smi}")
+    line.inside("printf '0, Completed, Success\\n1, In Progress, N/A\\n' > /etc/fabric")
+    try:
+        told = play(line.lab, "apply", asked).failure("h1")["msg"]
+        assert "GPU 1 is In Progress (status N/A); nvidia-fabricmanager is inactive" in told
+        line.inside(f"printf '[Service]\\nExecStart=/bin/sleep infinity\\n' > {service}")
+        line.inside("systemctl daemon-reload; systemctl start nvidia-fabricmanager")
+        told = play(line.lab, "apply", asked).failure("h1")["msg"]
+        assert "after 1 s the NVLink fabric has not taken in all GPUs" in told
+        assert line.inside(active).strip() == "inactive"
+        line.inside("printf '0, Completed, Success\\n1, Completed, Success\\n' > /etc/fabric")
+        run = play(line.lab, "apply", asked)
+        assert run.status == 0, run.output
+        assert line.inside(active).strip() == "active"
+    finally:
+        line.inside(f"systemctl stop nvidia-fabricmanager; rm -f {smi} {service} /etc/fabric")
+        done = play(line.lab, "destroy", {"h1": {"pdctl_delete": request(everything=True)}})
+        assert done.status == 0, done.output
 
 
 def test_an_older_driver_needs_consent_and_takes_its_family_along(line: Line) -> None:

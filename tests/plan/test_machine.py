@@ -9,7 +9,7 @@ import pytest
 from pdctl.plan import Action, Change, Plan
 from pdctl.plan.effects import effects
 from pdctl.plan.foreign import foreign
-from pdctl.plan.machine import Machine, split, unbootable
+from pdctl.plan.machine import Machine, split, unbootable, unsigned
 from pdctl.plan.model import Drift
 from pdctl.plan.reboots import reboots
 from pdctl.state import File, Key, Package
@@ -77,6 +77,21 @@ def test_a_split_driver_is_told_whatever_is_recorded_and_is_not_in_order() -> No
 def test_a_next_kernel_without_modules(changes: dict[str, object], ofed: bool, says: list[str]) -> None:
     words = unbootable(replace(SOUND, **changes), ofed)  # type: ignore[arg-type]
     assert all(part in words for part in says) and bool(words) == bool(says)
+
+
+@pytest.mark.parametrize(
+    ("changes", "refused"),
+    [
+        ({}, False),
+        ({"secure_boot": True}, True),
+        ({"secure_boot": True, "key_enrolled": True}, False),
+        ({"secure_boot": True, "prebuilt": True}, False),
+    ],
+)
+def test_a_driver_that_secure_boot_would_refuse(changes: dict[str, bool], refused: bool) -> None:
+    what, mend = unsigned(replace(SOUND, **changes), "nvidia-driver-570-server-open")  # type: ignore[arg-type]
+    assert ("Secure Boot is on" in what) is refused
+    assert ("linux-modules-nvidia-570-server-open-KERNEL" in mend and "mokutil --import" in mend) is refused
 
 
 def change(want: File | None, have: File | None, action: Action) -> Plan:

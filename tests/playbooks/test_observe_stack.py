@@ -5,7 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.pdctl_observe_stack import built_modules, loaded_modules, next_kernel, stack_facts
+from ansible.module_utils.pdctl_observe_stack import (
+    SECURE_BOOT,
+    built_modules,
+    key_enrolled,
+    loaded_modules,
+    next_kernel,
+    secure_boot,
+    stack_facts,
+)
 
 OLD, NEW = "6.8.0-60-generic", "6.8.0-64-generic"
 
@@ -82,6 +90,33 @@ def test_headers_are_there_when_the_link_leads_somewhere(root: Path) -> None:
 def test_modules_that_depmod_knows(tmp_path: Path, text: str, built: list[str]) -> None:
     (tmp_path / "modules.dep").write_text(text)
     assert built_modules(str(tmp_path)) == built
+
+
+@pytest.mark.parametrize(
+    ("value", "on"), [(b"\6\0\0\0\1", True), (b"\6\0\0\0\0", False), (b"", False), (None, False)]
+)
+def test_the_firmware_says_whether_secure_boot_is_on(tmp_path: Path, value: bytes | None, on: bool) -> None:
+    path = tmp_path / SECURE_BOOT
+    path.parent.mkdir(parents=True)
+    if value is not None:
+        path.write_bytes(value)
+    assert secure_boot(str(tmp_path)) is on
+
+
+@pytest.mark.parametrize(
+    ("said", "enrolled"), [("is already enrolled", True), ("is not enrolled", False), ("", False)]
+)
+def test_the_key_of_dkms_is_known_to_the_firmware(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, enrolled: bool
+) -> None:
+    tool = tmp_path / "mokutil"
+    tool.write_text(f'#!/bin/sh\n[ "$1" = --test-key ] && echo "$2 {said}"\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert not key_enrolled(str(tmp_path))
+    (tmp_path / "var/lib/dkms").mkdir(parents=True)
+    (tmp_path / "var/lib/dkms/mok.pub").touch()
+    assert key_enrolled(str(tmp_path)) is enrolled
 
 
 def test_loaded_modules_that_matter() -> None:

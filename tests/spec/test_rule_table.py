@@ -93,6 +93,7 @@ def test_errors_that_make_a_cluster_impossible_cannot_be_suppressed() -> None:
         "FACT009",
         "FACT012",
         "FACT022",
+        "FACT024",
         "FACT013",
         "FACT014",
         "ENV005",

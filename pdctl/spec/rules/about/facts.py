@@ -170,4 +170,14 @@ FACTS = (
         "Apply where user space was moved away from the pin; else reboot the host once its engines may stop.",
         "",
     ),
+    doubt(
+        "FACT024",
+        "Secure Boot would refuse the driver",
+        "Modules that dkms builds are signed with a key of the machine's own. Until somebody has enrolled it"
+        " at the console, the kernel answers `Key was rejected by service`, after an install that seemed to"
+        " go well. An apply leaves such a host out before it changes anything. Whoever signs modules in"
+        " another way may suppress the rule.",
+        "Install the distribution's signed modules (`linux-modules-nvidia-...`), or enrol the key.",
+        "",
+    ),
 )
