@@ -101,6 +101,14 @@ def _kernel_idle(view: View) -> str:
     return _without_gpus(view) or ("" if "driver" in view.topology.pins else "the spec pins no driver")
 
 
+def _secure_boot(view: View) -> str:
+    machine = view.facts.machine
+    if not machine.secure_boot:
+        return "off"
+    signed = "the key of dkms is enrolled" if machine.key_enrolled else "the key of dkms is not enrolled"
+    return f"on, {'signed modules of the distribution' if machine.prebuilt else signed}"
+
+
 def _disk(view: View) -> str:
     free = view.facts.disk_free.get("/opt")
     return "" if free is None else f"{free / GIB:.1f} GiB free in /opt"
@@ -138,4 +146,5 @@ ROWS = (
     Row("NICs", _rules(13, 14, 15, 18, 19, 20, 21), _nics, _without_gpus),
     Row("driver", _rules(11, 12, 23), _driver, _without_gpus),
     Row("next kernel", _rules(22), _kernel, _kernel_idle),
+    Row("Secure Boot", _rules(24), _secure_boot, _kernel_idle),
 )
