@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.hosts.line import HOSTS, PLACES, Line, line_on_hosts
-from tests.hosts.plays import inside
+from tests.hosts.plays import inside, snapshot
 
 pytestmark = pytest.mark.hosts
 
@@ -62,9 +62,10 @@ def line(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Offline]:
 
 
 def test_nothing_is_begun_without_the_file(line: Offline) -> None:
+    before = [snapshot(line.lab, host) for host in HOSTS]
     ran = line.pdctl("apply", "--yes").must(1)
     assert f"`{NAME}` is not in {line.folder}/words" in ran.err and "MODEL010" in ran.err
-    assert "/opt/pdctl" not in line.inside("ls -d /opt/* /etc/pdctl 2>/dev/null || true")
+    assert [snapshot(line.lab, host) for host in HOSTS] == before
 
 
 def test_the_file_is_on_both_hosts_before_engines_start_with_it(line: Offline) -> None:
