@@ -181,3 +181,8 @@ def test_the_variable_and_the_folder_do_not_stand_together() -> None:
 def test_a_folder_that_cannot_be_named_holds_nothing() -> None:
     found = vocabulary_files(Path("/nonexistent/\0"))
     assert (found.sound, found.damaged, found.exists) == ((), {}, False)
+
+
+def test_the_home_of_nobody_is_a_folder_like_any_other(tmp_path: Path) -> None:
+    error = only(judged(tmp_path, OSS % ", vocabulary: ~no-such-user/words"))
+    assert error.message == f"`{O200K}` is not in {tmp_path}/~no-such-user/words: there is no such folder"
