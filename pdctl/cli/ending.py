@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Raises ApplyError unless somebody, or `--yes`, agrees."""
+    """Raises ApplyError unless somebody, or `--yes`, agrees; KeyboardInterrupt for Ctrl-C."""
     import sys
 
     from pdctl.errors import ApplyError
@@ -25,7 +25,14 @@ def confirm(question: str, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise ApplyError("nobody can be asked: stdin is not a terminal", hint="add --yes")
-    if not typer.confirm(question, err=True):
+    try:
+        agreed = typer.confirm(question, err=True)
+    except typer.Abort as abort:  # what typer makes of Ctrl-C and of the end of the input
+        sys.stderr.write("\n")  # the question's line has none yet
+        if isinstance(abort.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        agreed = False
+    if not agreed:
         raise ApplyError("not confirmed; nothing was changed")
 
 

@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pdctl.plan.rollout import some
+
 COLUMNS = ("instance", "host", "unit", "health", "version", "url")
 
 
@@ -31,8 +33,11 @@ def show_status(document: Mapping[str, Any], console: Console) -> None:
     console.print(table)
     for host, reason in document["unreachable"].items():
         console.print(Text(f"! {host}: {reason}", style="red"))
-    drift, changes = len(document["drift"]), document["changes"]
+    drift, changes, unseen = len(document["drift"]), document["changes"], list(document["unreachable"])
+    there = " on the hosts that answered" if unseen else ""
     if drift or changes:
-        console.print(Text(f"{drift} drifted, {changes} to change: see `pdctl diff`", style="yellow"))
+        words = f"{drift} drifted, {changes} to change{there}: see `pdctl diff`"
     else:
-        console.print(Text("As the spec says, nothing drifted"))
+        words = f"As the spec says{there}, nothing drifted{' there' if unseen else ''}"
+    unknown = f"; how it is on {some(unseen)} is not known" if unseen else ""
+    console.print(Text(words + unknown, style="yellow" if drift or changes or unseen else ""))

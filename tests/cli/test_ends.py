@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import socket
 import subprocess
@@ -113,3 +114,53 @@ def test_debug_shows_the_traceback_of_a_bug(
     said = capsys.readouterr().err
     assert said.startswith("Traceback") and "RuntimeError: no way to read cluster.yaml" in said
     assert not bug.exists()
+
+
+# A command that asks before it does anything, as apply, rollback, destroy and unlock do.
+ASKS = """
+import sys
+from pdctl.cli import main
+from pdctl.cli.ending import confirm
+
+@main.app.command()
+def ask_first() -> None:
+    confirm("Apply this plan?", False)
+    print("it was done")
+
+sys.argv = ["pdctl", "ask-first"]
+main.run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "said"),
+    [
+        ("\x03", 130, "interrupted; run the same command again to go on"),
+        ("\x04", 1, "error: not confirmed; nothing was changed"),
+        ("n\n", 1, "error: not confirmed; nothing was changed"),
+    ],
+    ids=["Ctrl-C", "Ctrl-D", "no"],
+)
+def test_a_question_that_is_not_agreed_to_ends_in_words(
+    answer: str, code: int, said: str, tmp_path: Path
+) -> None:
+    operator, terminal = pty.openpty()
+    try:
+        process = subprocess.Popen(
+            ["setsid", "--ctty", "--wait", sys.executable, "-c", ASKS],
+            env=environment(tmp_path),
+            stdin=terminal,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stderr is not None
+        shown = process.stderr.read(len("Apply this plan?"))
+        os.write(operator, answer.encode())
+        out, err = process.communicate(timeout=DEADLINE_S)
+    finally:
+        os.close(operator)
+        os.close(terminal)
+    assert (process.returncode, out.strip()) == (code, "")
+    assert shown == "Apply this plan?" and err.splitlines()[-1] == said
+    assert "Aborted" not in err

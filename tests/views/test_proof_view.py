@@ -119,5 +119,19 @@ def test_a_status_takes_no_markup_from_hosts_and_sums_up_what_is_wrong() -> None
     status = {"instances": [sick], "unreachable": {"h3": "no [b]route[/b]"}, "drift": drift, "changes": 2}
     text = shown(lambda console: show_status(status, console))
     assert "GET /health failed: [/red][bold]" in text and "0.32.0 SIMULATED" in text
-    assert text.splitlines()[-2:] == ["! h3: no [b]route[/b]", "1 drifted, 2 to change: see `pdctl diff`"]
+    *_, away, last = text.splitlines()
+    assert away == "! h3: no [b]route[/b]" and last.startswith("1 drifted, 2 to change on the hosts that")
     assert "\x1b" not in text
+
+
+def test_hosts_that_were_not_seen_are_never_said_to_be_as_the_spec_says() -> None:
+    away = {"h1": "timed out"}
+    text = shown(lambda console: show_status(dict(STATUS, drift=[], changes=0, unreachable=away), console))
+    last = text.splitlines()[-1]
+    assert last == (
+        "As the spec says on the hosts that answered, nothing drifted there; how it is on h1 is not known"
+    )
+    text = shown(lambda console: show_status(dict(STATUS, drift=[], changes=2, unreachable=away), console))
+    assert text.splitlines()[-1] == (
+        "0 drifted, 2 to change on the hosts that answered: see `pdctl diff`; how it is on h1 is not known"
+    )
