@@ -13,6 +13,7 @@ from pdctl.adopt.places import is_number
 from pdctl.errors import SpecError
 from pdctl.hosts.reach import Reach, reach
 from pdctl.spec.model import Cluster
+from pdctl.spec.places import beside
 from pdctl.spec.values import ANSIBLE_GROUPS, HOST_NAME
 
 ARGUMENT = re.compile(
@@ -86,7 +87,7 @@ def _fits(name: str) -> bool:
 
 
 def _reach(name: str, address: str, ssh: Mapping[str, Any], folder: Path) -> Reach:
-    paths = {key: str(folder / Path(ssh[key]).expanduser()) for key in PATHS if ssh.get(key)}
+    paths = {key: str(beside(folder, ssh[key])) for key in PATHS if ssh.get(key)}
     return Reach(name=name, address=address, **{**ssh, **paths})
 
 

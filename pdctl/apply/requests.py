@@ -13,6 +13,7 @@ from typing import Any
 from pdctl.desired.layout import BUNDLE, record_path
 from pdctl.plan.model import Owed, Plan, Step, StepKind
 from pdctl.plan.steps import PUT_TITLE
+from pdctl.spec.places import beside
 from pdctl.state import Directory, File, Key, Package, Resource, State, Unit, User, Venv
 from pdctl.state.codec import resource_to_json
 
@@ -213,7 +214,7 @@ def _deliveries(order: Order, host: str, step: Step, keys: list[Key]) -> dict[st
 def _sources(secret_env: Iterable[tuple[str, str]], folder: Path) -> dict[str, str]:
     """`file:` sources made absolute, so that the working directory does not matter."""
     return {
-        name: f"file:{folder / Path(source[5:]).expanduser()}" if source.startswith("file:") else source
+        name: f"file:{beside(folder, source[5:])}" if source.startswith("file:") else source
         for name, source in secret_env
     }
 

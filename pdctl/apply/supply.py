@@ -15,7 +15,7 @@ from pdctl.knowledge.systems import CPU_ENGINE_SYSTEM, SYSTEM_PYTHON
 from pdctl.parts.lock import entry_of
 from pdctl.parts.own import own_wheel
 from pdctl.plan import Action
-from pdctl.spec.vocabulary_files import vocabulary_folder
+from pdctl.spec.places import beside
 from pdctl.state import File, Package, Resource, Venv
 
 
@@ -67,7 +67,7 @@ def _given(seen: Look, wanted: Iterable[Resource]) -> list[Given]:
     if folder is None:
         return []
     files = {r.source: r for r in wanted if isinstance(r, File) and r.source}
-    place = vocabulary_folder(seen.folder, folder)
+    place = beside(seen.folder, folder)
     return [
         Given(source, place / Path(source).name, file.digest.removeprefix("sha256:"))
         for source, file in sorted(files.items())

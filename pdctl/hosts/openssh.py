@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pdctl.errors import HostError, SpecError, UnreachableError
 from pdctl.hosts.reach import Reach
+from pdctl.spec.places import at_home
 
 CONNECT_TIMEOUT_S = 10.0
 HOP = re.compile(
@@ -159,7 +160,7 @@ def _agent(text: str | None) -> str | None:
         return os.environ.get("SSH_AUTH_SOCK")
     if text == "none":
         return None
-    return os.environ.get(text[1:]) if text.startswith("$") else str(Path(text).expanduser())
+    return os.environ.get(text[1:]) if text.startswith("$") else str(at_home(text))
 
 
 def _known_hosts(reach: Reach, first: Mapping[str, str]) -> tuple[str, ...]:
@@ -182,7 +183,7 @@ def _expanded(login: Login, reach: Reach, identities: Sequence[str]) -> Login:
 
     return replace(
         login,
-        identities=tuple(str(Path(expand(path)).expanduser()) for path in identities),
-        known_hosts=tuple(str(Path(expand(path)).expanduser()) for path in login.known_hosts),
+        identities=tuple(str(at_home(expand(path))) for path in identities),
+        known_hosts=tuple(str(at_home(expand(path))) for path in login.known_hosts),
         proxy_command=expand(login.proxy_command) if login.proxy_command else None,
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from pdctl.spec.model import Cluster, Host
+from pdctl.spec.places import beside
 
 # The interpreter of the probe and of Ansible's modules: the distribution's own, for both alike.
 PYTHON = "/usr/bin/python3"
@@ -46,4 +47,4 @@ def reach(cluster: Cluster, host: Host, folder: Path) -> Reach:
 
 
 def _path(value: str | None, folder: Path) -> str | None:
-    return None if value is None else str(folder.absolute() / Path(value).expanduser())
+    return None if value is None else str(beside(folder.absolute(), value))

@@ -9,6 +9,7 @@ from pathlib import Path
 from pdctl.desired.render import env_file
 from pdctl.errors import SpecError
 from pdctl.spec.model import Cluster, Secret
+from pdctl.spec.places import beside
 from pdctl.state.digest import secret_digest
 
 
@@ -39,7 +40,7 @@ def _value(name: str, secret: Secret, folder: Path) -> str:
                 hint=f"run `export {secret.from_env}=...` first",
             )
         return _one_line(value, where)
-    path = folder / Path(secret.from_file or "").expanduser()
+    path = beside(folder, secret.from_file or "")
     try:
         return _one_line(path.read_text().removesuffix("\n"), where)
     except OSError as error:

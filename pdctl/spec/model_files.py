@@ -16,7 +16,8 @@ from pathlib import Path
 from pdctl.knowledge.models import TINY, KnownModel
 from pdctl.spec.config_json import MAX_BYTES, ConfigError, read_config
 from pdctl.spec.model import Model
-from pdctl.spec.vocabulary_files import VocabularyFiles, vocabulary_files, vocabulary_folder
+from pdctl.spec.places import beside
+from pdctl.spec.vocabulary_files import VocabularyFiles, vocabulary_files
 
 CONFIG, INDEX = "config.json", "model.safetensors.index.json"
 MAX_INDEX_BYTES = 64 * 2**20  # the index of DeepSeek V3, with 91,991 tensors, has 9 MB
@@ -48,7 +49,7 @@ def model_files(
     found = _copy(model, environ)
     if model.vocabulary is None or start is None:
         return found
-    looked = vocabulary_files(vocabulary_folder(start, model.vocabulary))
+    looked = vocabulary_files(beside(start, model.vocabulary))
     return replace(found or ModelFiles(), vocabulary=looked)
 
 

@@ -20,14 +20,6 @@ class VocabularyFiles:
     exists: bool = True
 
 
-def vocabulary_folder(start: Path, name: str) -> Path:
-    """Where the spec in the folder `start` means by `name`."""
-    try:
-        return start / Path(name).expanduser()
-    except RuntimeError:  # `~` of nobody here
-        return start / name
-
-
 def vocabulary_files(folder: Path) -> VocabularyFiles:
     folder = folder.absolute()
     wrong = {name: _wrong(folder / name, published) for name, published in VOCABULARIES.items()}

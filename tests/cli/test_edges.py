@@ -50,3 +50,23 @@ def test_a_terminal_without_signs_gets_their_numbers(tmp_path: Path) -> None:
     spec = tmp_path / "spec-\u00fc.yaml"
     ran = pdctl("init", str(spec), PYTHONIOENCODING="ascii")
     assert ran.returncode == 0 and "spec-\\xfc.yaml" in ran.stdout and not ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ('secrets: {HF_TOKEN: {from_file: "~no-such-user/token"}}', "secrets.HF_TOKEN: "),
+        ('ssh: {key: "~no-such-user/token"}', "`ssh.key` cannot be used: "),
+    ],
+)
+def test_the_home_of_a_user_who_is_not_there_is_a_file_that_is_not_there(
+    tmp_path: Path, part: str, said: str
+) -> None:
+    spec = tmp_path / "cluster.yaml"
+    spec.write_text(
+        "cluster: chat\nhosts: [{name: h1, address: 127.0.0.1}]\nengine: simulator\nmodel: {id: pdctl/tiny}\n"
+        f"serving: {{prefillers: {{}}, decoders: {{}}}}\n{part}\n"
+    )
+    ran = pdctl("diff", str(spec), XDG_STATE_HOME=str(tmp_path))
+    assert ran.returncode == 1 and "bug" not in ran.stderr
+    assert f"{said}{tmp_path}/~no-such-user/token" in ran.stderr and "No such file" in ran.stderr
