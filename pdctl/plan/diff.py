@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 
 from pdctl.plan.downgrades import DOWNGRADE, is_downgrade
+from pdctl.plan.drift import own_files_aside
 from pdctl.plan.model import Action, Change
 from pdctl.plan.text import file_diff
 from pdctl.state import Key, Resource, State, Unit, difference
@@ -47,7 +48,10 @@ def diff(
             desired=want,
             observed=have,
             why=_why(want, have),
-            drift=key not in pending and _is_drift(want, have, recorded.get(key)),
+            drift=key not in pending
+            and _is_drift(
+                want, own_files_aside(key, have, recorded, observed, pending, desired), recorded.get(key)
+            ),
             text=file_diff(want, have, contents.get(key)),
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from pdctl.plan.belonging import instance_of_key, role_of
@@ -104,7 +104,7 @@ def radius(
         reloads=_sorted(_reloads(plan, restarts)),
         drains=_sorted(dict.fromkeys(name for step in plan.steps for name in step.drain)),
         serving=tuple(PLURAL[role] for role in Role if _serves(ends, running.get(role, set()))),
-        outages=tuple(dict.fromkeys(step.outage for step in plan.steps if step.outage)),
+        outages=tuple(dict.fromkeys([*_down(topology, plan, observed, running), *_outages(plan)])),
         reboots=tuple(dict.fromkeys(row.host for row in reboots(plan, machines))),
     )
 
@@ -134,6 +134,31 @@ def _running(cluster: str, observed: State) -> dict[str, set[Key]]:
         if isinstance(row, Unit) and _runs(row):
             found.setdefault(role_of(_of(cluster, key)), set()).add(key)
     return found
+
+
+def _outages(plan: Plan) -> Iterator[str]:
+    return (step.outage for step in plan.steps if step.outage)
+
+
+def _down(topology: Topology, plan: Plan, observed: State, running: Mapping[str, Set[Key]]) -> Iterator[str]:
+    """Roles of which nobody runs although they did, while others do: what is not answered already.
+
+    What runs on hosts that were left out is not known.
+    """
+    if not running:
+        return
+    known = {_of(topology.cluster, key) for key, row in observed.items() if isinstance(row, Unit)}
+    known |= {_of(topology.cluster, change.key) for change in plan.changes if change.drift}
+    known -= {
+        _of(topology.cluster, c.key) for c in plan.changes if c.action in (Action.DELETE, Action.FORGET)
+    }
+    for role in Role:
+        proxy = role is Role.PROXY
+        places = {"proxy": topology.proxy.host} if proxy else {i.name: i.host for i in topology.of(role)}
+        unseen = set(places.values()) & plan.unreachable.keys()
+        if known & places.keys() and not unseen and role not in running:
+            who = "the proxy does not run" if proxy else f"no {role.value} runs"
+            yield f"{who}: nothing is answered until {'it' if proxy else 'one'} does"
 
 
 def _ends(plan: Plan) -> list[set[Key]]:

@@ -7,13 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pdctl.desired.layout import UNITS
 from pdctl.knowledge import versions
 from pdctl.knowledge.versions import at_least
-from pdctl.plan.drift import restarted_outside
+from pdctl.plan.drift import RELOAD, restarted_outside
 from pdctl.plan.model import Change, Restart
 from pdctl.state import Key, Resource, State, Unit
 from pdctl.topology.model import Role, Topology
 
-# systemd has not read the unit file as it lies there. That alone says nothing about the process.
-RELOAD = "needs daemon-reload"
 PEERS_NAMED = (
     8  # each prefiller names this many decoders as its causes: with 2,000 of both it would be millions
 )

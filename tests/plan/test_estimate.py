@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import pytest
 
+from pdctl.plan import make_plan
 from pdctl.plan.estimate import Estimate, Estimates, duration, estimate
 from pdctl.plan.radius import Radius, radius
 from pdctl.state import Key
@@ -96,13 +100,36 @@ def test_a_role_whose_only_member_restarts_does_not_serve() -> None:
 
 
 def test_a_stopped_decoder_is_started() -> None:
-    from dataclasses import replace
-
-    from pdctl.plan import make_plan
-
     plain = edit()
     key = Key("h2", "unit:pdctl-chat-decoder-0.service")
     observed = {**plain.observed, key: replace(plain.observed[key], active="inactive", revision="")}
     plan = make_plan(plain.topology, plain.desired, observed, plain.observed)
     found = radius(plain.topology, plan, observed)
     assert found.starts == ("decoder-0",) and found.adds == () and "decoders" in found.serving
+
+
+def stopped(*names: str, away: Mapping[str, str] | None = None) -> Radius:
+    """The radius where these units do not run, though nobody has asked for that."""
+    plain = edit()
+    units = {f"unit:pdctl-chat-{name}.service" for name in names}
+    observed = {
+        key: replace(row, active="inactive", revision="") if key.id in units else row
+        for key, row in plain.observed.items()
+        if key.host not in (away or {})
+    }
+    plan = make_plan(plain.topology, plain.desired, observed, plain.observed, unreachable=away)
+    return radius(plain.topology, plan, observed)
+
+
+def test_without_any_decoder_the_plan_says_that_nothing_is_answered() -> None:
+    found = stopped("decoder-0", "decoder-1")
+    assert found.outages == ("no decoder runs: nothing is answered until one does",)
+    assert found.text(Estimate()).endswith(
+        "no decoder runs: nothing is answered until one does; prefillers and the proxy keep running"
+    )
+    assert stopped("decoder-1").outages == ()
+    assert stopped("proxy").outages == ("the proxy does not run: nothing is answered until it does",)
+
+
+def test_what_runs_on_a_host_that_was_left_out_is_not_said_to_be_down() -> None:
+    assert stopped("decoder-0", "decoder-1", away={"h2": "timed out"}).outages == ()
