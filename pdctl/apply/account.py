@@ -31,6 +31,7 @@ def account(seen: Look, reading: Reading | None = None) -> Details:
             foreign=tuple(foreign(found.foreign, machines, found.state, _gpu_notes(seen), seen.desired)),
             selection=seen.selection,
             since=f"generation {applied.number}" if applied else "",
+            goal="" if seen.desired else "nothing",
         )
 
 

@@ -21,6 +21,7 @@ from pdctl.hosts.sessions import Sessions
 from pdctl.hosts.timing import laps
 from pdctl.plan import Owed, Plan, make_plan
 from pdctl.plan.dependents import select
+from pdctl.plan.removal import dismantled
 from pdctl.plan.targets import Selection, Targets, World, narrowed
 from pdctl.state import Key, State
 from pdctl.topology.claims import claims
@@ -101,7 +102,8 @@ def judge(topology: Topology, folder: Path, desired: State, seen: Observation) -
     seen = without_lost_records(topology.cluster, desired, seen)
     if not seen.facts:
         raise ErrorGroup("no host has a record", list(seen.failures.values()))
-    return Look(topology, folder, desired, seen, _plan_with_history(topology, desired, seen))
+    plan = _plan_with_history(topology, desired, seen)
+    return Look(topology, folder, desired, seen, plan if desired else dismantled(topology, plan, seen.state))
 
 
 def narrow(seen: Look, targets: Targets) -> Look:

@@ -117,13 +117,16 @@ def destroy(path: Spec = CLUSTER, yes: Yes = False, json: Json = False) -> None:
             show_plan(document, out(), diffs=False)
         carried = {"format": "pdctl-destroy/1", "plan": document, "did": {}}
         if not seen.plan.empty or numbers(seen.seen.kept):  # an apply that failed at once leaves its history
-            confirm(f"Remove all of `{topology.cluster}` from the hosts?", yes)
+            what = "the history" if seen.plan.empty else "all"
+            confirm(f"Remove {what} of `{topology.cluster}` from the hosts?", yes)
             with completing(carried, json):
                 carried["did"] = take_away(seen, err(), sessions)
     if json:
         print_json(carried)
     elif not seen.plan.empty:
-        out().print(f"`{topology.cluster}` is gone from {len(carried['did'])} hosts", markup=False)
+        count = len(carried["did"])
+        hosts = "1 host" if count == 1 else f"{count} hosts"
+        out().print(f"`{topology.cluster}` is gone from {hosts}", markup=False)
     judged(seen, None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -93,7 +94,8 @@ def rollback(
         seen = when_quiet(lambda: past(sessions, topology.cluster), lambda seen: seen.kept, say)
         back = look_back(topology, folder, sessions, seen, target(seen, number))
         warn(back.look.warnings)
-        document = plan_document(back.look.plan, account(back.look))
+        goal = f"generation {back.number}"
+        document = plan_document(back.look.plan, replace(account(back.look), goal=goal))
         if not json:
             show_plan(document, out(), diffs=False)
         carried = {"format": "pdctl-rollback/1", "to": back.number, "plan": document, "did": {}}

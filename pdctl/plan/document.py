@@ -26,7 +26,8 @@ ACTION_NAME = {"+": "create", "~": "update", "-": "delete", "=": "forget"}
 class Details:
     """What is told beside the plan itself; all of it follows from it and from what was seen.
 
-    `since` says what the changed fields are counted from: `generation 7`.
+    `since` says what the changed fields are counted from: `generation 7`; `goal` what the hosts are brought
+    to, where that is not what the spec says: `generation 3`, or `nothing`.
     """
 
     reasons: Reasons = field(default_factory=lambda: Reasons({}))
@@ -37,6 +38,7 @@ class Details:
     foreign: tuple[Foreign, ...] = ()
     selection: Selection | None = None
     since: str = ""
+    goal: str = ""
 
     @property
     def waits(self) -> bool:
@@ -55,6 +57,7 @@ def plan_document(plan: Plan, details: Details | None = None) -> dict[str, Any]:
         "cluster": plan.cluster,
         "empty": plan.empty and not told.waits,
         "since": told.since,
+        "goal": told.goal or "its spec",
         "targets": _targets(told.selection),
         "fields": [rows.reason(r) | {"idle": r in told.reasons.idle} for r in told.reasons.fields],
         "changes": [_change(c, rows, steps.get(c.key)) for c in plan.changes],

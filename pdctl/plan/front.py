@@ -59,7 +59,7 @@ def front(
     key = Key(host, f"unit:{unit_name(topology.cluster, 'proxy')}")
     want, now = wanted.get(key), observed.get(key)
     if not isinstance(want, Unit) or not isinstance(now, Unit) or now.active != "active":
-        return Front(key, seen=key in wanted, former=_former(key, observed))
+        return Front(key, seen=_looked_at(key.host, wanted, observed), former=_former(key, observed))
     file = Key(host, f"file:{config_dir(topology.cluster)}/proxy.json")
     before, after = _before(now, contents.get(file)), _parsed(wanted.get(file))
     rows, new = _members(before), _members(after)
@@ -81,6 +81,11 @@ def front(
         drained=frozenset(now.drained),
         sides=frozenset(now.sides),
     )
+
+
+def _looked_at(host: str, wanted: State, observed: State) -> bool:
+    """Hosts that were left out are in neither; a wish may be narrowed to others, or be for nothing at all."""
+    return any(key.host == host for some in (wanted, observed) for key in some)
 
 
 def _former(key: Key, observed: State) -> str:

@@ -73,7 +73,9 @@ def summary(document: Document) -> str:
     only = f" within {targets['text']}" if targets else ""
     if document["empty"]:
         left_out = " on the hosts that answered" if document["unreachable"] else ""
-        return f"Nothing to do{left_out}{only}: `{cluster}` is as its spec says"
+        if document["goal"] == "nothing":
+            return f"Nothing to do{left_out}: nothing of `{cluster}` is there"
+        return f"Nothing to do{left_out}{only}: `{cluster}` is as {document['goal']} says"
     counts = {what: sum(c["action"] == what for c in document["changes"]) for what in SYMBOL}
     words = [f"{n} to {what}" for what, n in counts.items() if n]
     words += [f"{len(document['restarts'])} to restart"] if document["restarts"] else []

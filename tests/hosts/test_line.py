@@ -265,9 +265,12 @@ def test_destroy_leaves_the_hosts_as_they_were(story: Story, line: Line) -> None
     assert line.pdctl("destroy").must(1).err.splitlines()[-1] == "hint: add --yes"
     done = line.pdctl("destroy", "--yes", "--json").must().json
     assert sorted(done["did"]) == list(HOSTS)
+    titles = ["Remove the proxy", "Remove prefillers", "Remove decoders", "Remove everything else"]
+    assert [step["title"][:22] for step in done["plan"]["steps"]] == [title[:22] for title in titles]
+    assert "was left out" not in json.dumps(done["plan"])
     for host in HOSTS:
         assert sorted(set(listing(line.lab, host)) ^ set(story.before[host])) == []
     again = line.pdctl("destroy", "--yes").must()
-    assert "Nothing to do" in again.out
+    assert again.out == "Nothing to do: nothing of `line` is there\n"
     line.mend()
     assert line.diff()["empty"]

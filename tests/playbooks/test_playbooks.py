@@ -17,7 +17,9 @@ from ruamel.yaml import YAML
 from pdctl.apply.playbook import playbook
 from pdctl.assets import assets
 from pdctl.plan import Step, StepKind
+from pdctl.plan.removal import REST_TITLE, TITLES
 from pdctl.state import Key
+from pdctl.topology.model import START_ORDER
 
 PLAYBOOKS = ("apply", "destroy")
 KEY = Key("h1", "unit:pdctl-chat-proxy.service")
@@ -95,6 +97,8 @@ def test_a_failed_step_ends_the_run_but_for_files_where_nothing_is_rolled_out() 
 def test_roles_leave_in_the_reverse_of_their_start() -> None:
     removed = [play["hosts"].removeprefix("pdctl_") for play in plays("destroy")]
     assert removed == ["proxy", "prefiller", "server", "decoder", "delete"]
+    roles = [TITLES[role] for role in reversed(START_ORDER)]
+    assert [play["name"] for play in plays("destroy")] == [*roles, REST_TITLE]
 
 
 def test_a_secret_is_read_from_the_environment_or_a_file(
