@@ -38,7 +38,8 @@ def doctor(
     from pdctl.views.console import out, print_json
     from pdctl.views.doctor import doctor_document, show_doctor, worst
 
-    found = checkups(topology, glance(topology, folder_of(path), host), inspect_file(path), host)
+    seen = glance(topology, folder_of(path), host, thorough=True)
+    found = checkups(topology, seen, inspect_file(path), host)
     if json:
         print_json(doctor_document(topology.cluster, found))
     else:

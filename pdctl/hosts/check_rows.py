@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from pdctl.hosts.attached import ports
+from pdctl.hosts.joined import unregistered
+from pdctl.hosts.readiness import direct_ways, moves_by_rdma
 from pdctl.hosts.suitability import View
 from pdctl.knowledge.adoption import NVIDIA_NAMES
+from pdctl.knowledge.gpus import GPUS
 from pdctl.knowledge.needs import GIB
 from pdctl.knowledge.systems import system_name
 
@@ -46,8 +49,11 @@ def _system(view: View) -> str:
 
 
 def _gpus(view: View) -> str:
-    named = Counter(NVIDIA_NAMES.get(gpu.name, gpu.name) for gpu in view.facts.gpus)
+    facts = view.facts
+    named = Counter(NVIDIA_NAMES.get(gpu.name, gpu.name) for gpu in facts.gpus)
     shown = ", ".join(f"{count} x {name}" for name, count in named.items()) or "none"
+    if view.awaits_driver:
+        shown = f"{facts.ready.pci_gpus} on PCI, no driver yet: apply installs it"
     return f"{shown}; engines use {_ranges(view.used_gpus)}"
 
 
@@ -109,6 +115,75 @@ def _secure_boot(view: View) -> str:
     return f"on, {'signed modules of the distribution' if machine.prebuilt else signed}"
 
 
+def _nvlink(view: View) -> str:
+    deep = view.facts.deep
+    found = Counter(deep.links.values()) if deep else {}
+    return ", ".join(f"{count} pairs {link}" for link, count in sorted(found.items()))
+
+
+def _several(view: View) -> str:
+    return _without_gpus(view) or ("" if len(view.used_gpus) > 1 else "engines use one GPU")
+
+
+def _fabric(view: View) -> str:
+    deep = view.facts.deep
+    if deep is None:
+        return ""
+    left = len(unregistered(view))
+    gpus = f"{left} GPUs not taken in" if left else f"{len(deep.fabric)} GPUs taken in"
+    return f"{gpus}, nvidia-fabricmanager {deep.fabric_manager or 'unknown'}"
+
+
+def _fabric_idle(view: View) -> str:
+    board = GPUS.get(view.topology.hosts[view.host].gpu_model)
+    return _without_gpus(view) or ("" if board and board.registers else "no board with a fabric")
+
+
+def _iommu(view: View) -> str:
+    kinds = view.facts.ready.iommu
+    return f"on, {', '.join(kinds)}" if kinds else "off"
+
+
+def _acs(view: View) -> str:
+    count = len(view.facts.ready.redirects)
+    return f"redirect on at {count} bridges" if count else "no redirect above GPUs and NICs"
+
+
+def _direct(view: View) -> str:
+    return " and ".join(direct_ways(view)) or "none"
+
+
+def _rdma_idle(view: View) -> str:
+    return _without_gpus(view) or ("" if moves_by_rdma(view) else "no KV goes through an RDMA NIC here")
+
+
+def _memlock(view: View) -> str:
+    return view.facts.ready.memlock and f"{view.facts.ready.memlock} for a service"
+
+
+def _files(view: View) -> str:
+    return view.facts.ready.nofile and f"{view.facts.ready.nofile} for a service"
+
+
+def _huge_pages(view: View) -> str:
+    pages = view.facts.ready.huge_pages
+    return f"{pages.total} x {pages.size_kib} KiB reserved, {pages.free} free; nothing here needs them"
+
+
+def _dns(view: View) -> str:
+    deep = view.facts.deep
+    if deep is None:
+        return ""
+    return (
+        ", ".join(f"{name} -> {found[0]}" for name, found in deep.names.items() if found) or "nothing found"
+    )
+
+
+def _dns_idle(view: View) -> str:
+    deep = view.facts.deep
+    return "nothing is looked up there" if deep is not None and not deep.names else ""
+
+
 def _disk(view: View) -> str:
     free = view.facts.disk_free.get("/opt")
     return "" if free is None else f"{free / GIB:.1f} GiB free in /opt"
@@ -140,10 +215,19 @@ ROWS = (
     Row("clock", _rules(10), _clock),
     Row("disk", _rules(9), _disk),
     Row("ports", _rules(7), _ports),
+    Row("DNS", _rules(32), _dns, _dns_idle),
     Row("GPUs", _rules(4, 5, 6), _gpus, _without_gpus),
     Row("GPU users", _rules(8), _gpu_users, _without_gpus),
+    Row("NVLink", _rules(30), _nvlink, _several),
+    Row("fabric", _rules(31), _fabric, _fabric_idle),
     Row("NUMA", _rules(16, 17), _numa, _without_gpus),
     Row("NICs", _rules(13, 14, 15, 18, 19, 20, 21), _nics, _without_gpus),
+    Row("GPU to NIC", _rules(27), _direct, _rdma_idle),
+    Row("IOMMU", _rules(25), _iommu, _without_gpus),
+    Row("ACS", _rules(26), _acs, _without_gpus),
+    Row("memlock", _rules(28), _memlock, _without_gpus),
+    Row("open files", _rules(29), _files, _without_gpus),
+    Row("huge pages", frozenset(), _huge_pages, _without_gpus),
     Row("driver", _rules(11, 12, 23), _driver, _without_gpus),
     Row("next kernel", _rules(22), _kernel, _kernel_idle),
     Row("Secure Boot", _rules(24), _secure_boot, _kernel_idle),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pdctl.errors import PdctlError
+from pdctl.hosts.ready import Deep, Ready
 from pdctl.plan.foreign import Foreign
 from pdctl.plan.machine import Machine
 from pdctl.state import Key, Resource
@@ -72,6 +73,8 @@ class Facts:
     nics: tuple[Nic, ...] = ()
     numa_nodes: tuple[int, ...] = ()
     stack: Machine = field(default_factory=Machine)
+    ready: Ready = field(default_factory=Ready)
+    deep: Deep | None = None  # only where it was asked for
 
     @property
     def machine(self) -> Machine:

@@ -37,11 +37,12 @@ def probe(
     timeout_s: float = 60.0,
     sessions: Sessions | None = None,
     claims: Mapping[str, Any] | None = None,
+    deep: Mapping[str, Any] | None = None,
 ) -> Observation:
     """Look at every host of the spec that lies in `folder`; one that cannot be looked at stops no other.
 
     With `sessions` their connections are used, and stay open. `claims` say what ports and GPUs are for
-    (`topology.claims`): then the hosts tell who else is on them.
+    (`topology.claims`): then the hosts tell who else is on them. `deep` asks a host for what takes it longer.
     """
     rows = _rows_by_host(desired)
     answers: dict[str, Answer] = {}
@@ -50,7 +51,8 @@ def probe(
         connected = sessions or stack.enter_context(sessions_for(cluster, folder, keep=0))
 
         def look(host: str) -> Answer:
-            asked = request(cluster.cluster, rows.get(host, []), (claims or {}).get(host))
+            more = (claims or {}).get(host), (deep or {}).get(host)
+            asked = request(cluster.cluster, rows.get(host, []), *more)
             return ask(connected, host, asked, timeout_s)
 
         for host, outcome in on_each({host: host for host in connected.hosts}, look):
@@ -64,7 +66,7 @@ def probe(
     return observation(answers, {host: failures[host] for host in connected.hosts if host in failures})
 
 
-def request(cluster: str, rows: list[dict[str, Any]], claims: Any = None) -> dict[str, Any]:
+def request(cluster: str, rows: list[dict[str, Any]], claims: Any = None, deep: Any = None) -> dict[str, Any]:
     """What `pdctl_observe.observe` is asked."""
     return {
         "cluster": cluster,
@@ -73,6 +75,7 @@ def request(cluster: str, rows: list[dict[str, Any]], claims: Any = None) -> dic
         "content_limit": CONTENT_LIMIT,
         "resources": rows,
         **({"claims": claims} if claims else {}),
+        **({"deep": deep} if deep else {}),
     }
 
 

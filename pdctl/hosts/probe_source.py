@@ -29,6 +29,8 @@ MODULES = (
     "pdctl_family",
     "pdctl_observe_packages",
     "pdctl_observe_stack",
+    "pdctl_observe_ready",
+    "pdctl_observe_deep",
     "pdctl_observe_units",
     "pdctl_observe_venvs",
     "pdctl_recorded",

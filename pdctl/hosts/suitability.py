@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pdctl.hosts.joined import joined
 from pdctl.hosts.nearness import nic_findings
 from pdctl.hosts.observation import Facts, Observation
+from pdctl.hosts.readiness import readiness
 from pdctl.knowledge.adoption import NVIDIA_NAMES
 from pdctl.knowledge.compatibility import Status
 from pdctl.knowledge.gpus import GPUS
@@ -72,6 +74,13 @@ class View:
         return sorted({gpu for item in mine for gpu in item.gpus}) if uses_gpus(self.topology.spec) else []
 
     @property
+    def awaits_driver(self) -> bool:
+        """Whether its GPUs are there, and only the driver that an apply installs is not."""
+        facts, asked = self.facts, self.topology.hosts[self.host].gpus
+        pinned = "driver" in self.topology.pins
+        return pinned and not facts.driver and not facts.gpus and facts.ready.pci_gpus >= asked
+
+    @property
     def clock_off(self) -> float:
         """Seconds that the host's clock is surely ahead of the controller's; negative behind."""
         now, glance = self.facts.time_s, self.glance
@@ -101,10 +110,12 @@ def _gpus(view: View) -> Iterator[Finding]:
     asked = view.topology.hosts[view.host].gpus
     if not used:
         return
-    if len(there) < asked or not set(used) <= there:
+    if (len(there) < asked or not set(used) <= there) and not view.awaits_driver:
         notes = view.glance.seen.notices.get(view.host, ())
         why = next((f": {note}" for note in notes if note.startswith("nvidia-smi")), "")
-        message = f"shows {len(there)} GPUs, the spec says {asked} and uses {_list(used)}{why}"
+        bus = view.facts.ready.pci_gpus
+        more = f" ({bus} on PCI)" if bus > len(there) else ""
+        message = f"shows {len(there)} GPUs{more}, the spec says {asked} and uses {_list(used)}{why}"
         yield view.finding("FACT004", message, "look at `nvidia-smi` there, or correct `gpus`", "gpus")
     yield from _boards(view, used)
 
@@ -215,7 +226,7 @@ def _signature(view: View) -> Iterator[Finding]:
             yield view.finding("FACT024", f"would not load its driver: {what}", mend)
 
 
-CHECKS = (_system, _gpus, _nics, _others, _disk, _clock, _driver, _kernel, _signature)
+CHECKS = (_system, _gpus, _nics, _others, _disk, _clock, _driver, _kernel, _signature, readiness, joined)
 
 
 def _list(numbers: list[int]) -> str:

@@ -25,3 +25,11 @@ CLOCK_S = 5.0
 GPU_ENGINE_LIMITS = (("Max locked memory", "unlimited"), ("Max open files", "65536"))
 # Architecture that all wheels are locked for (uname -m).
 ARCH = "x86_64"
+# Kinds of IOMMU domains in which each access is translated; `identity` passes it on (Linux,
+# Documentation/ABI/testing/sysfs-kernel-iommu_groups). NVIDIA advises to pass it on, on bare metal.
+TRANSLATING = ("DMA", "DMA-FQ")
+# Lets NICs at the memory of GPUs; NVIDIA's driver brings it, OFED what it is built against.
+PEERMEM = "nvidia_peermem"
+# The other way needs none of that: NVIDIA's open kernel modules on this kernel or a later one.
+DMA_BUF_KERNEL = "5.12"
+UNLIMITED = "unlimited"

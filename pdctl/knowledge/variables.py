@@ -74,3 +74,8 @@ UCX_NETWORK: Mapping[str, frozenset[str]] = {
     "dc_mlx5": frozenset({"dc"}),
     "ib": frozenset({"rc", "ud", "dc"}),
 }
+
+# Where huggingface_hub downloads from; whoever sets one of the variables goes another way, by another name
+# (huggingface_hub constants.py; requests' proxies).
+HUB = "huggingface.co"
+ELSEWHERE_FROM_HUB = ("HF_ENDPOINT", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pdctl.desired import desire
 from pdctl.hosts.probe import probe
+from pdctl.hosts.questions import questions
 from pdctl.hosts.suitability import Glance
 from pdctl.hosts.timing import laps
 from pdctl.state import Package, Venv
@@ -15,14 +16,16 @@ from pdctl.topology.claims import claims
 from pdctl.topology.model import Topology
 
 
-def glance(topology: Topology, folder: Path, only: Collection[str] = ()) -> Glance:
+def glance(topology: Topology, folder: Path, only: Collection[str] = (), *, thorough: bool = False) -> Glance:
     """Environments are asked for as well, since what is there needs no more room, and packages: hosts look at
-    their drivers and kernels where one is wanted. `only` names the hosts to look at; none: all."""
+    their drivers and kernels where one is wanted. `only` names the hosts to look at; none: all; a
+    `thorough` look asks for what takes them longer, too."""
     spec = topology.spec
     if only:
         spec = spec.model_copy(update={"hosts": [host for host in spec.hosts if host.name in only]})
     wanted = {key: each for key, each in desire(topology).items() if isinstance(each, Venv | Package)}
+    deep = questions(topology) if thorough else None
     since = time.time()
     with laps("probe"):
-        seen = probe(spec, wanted, folder, claims=claims(topology))
+        seen = probe(spec, wanted, folder, claims=claims(topology), deep=deep)
     return Glance(seen, wanted, since, time.time())

@@ -7,15 +7,11 @@ import time
 
 from ansible.module_utils.pdctl_audience import stay_for_audience
 from ansible.module_utils.pdctl_difference import Problem
+from ansible.module_utils.pdctl_observe_deep import FIELDS, NONE, SERVICE
 from ansible.module_utils.pdctl_rows import Row
 
-# nvidia-smi --help-query-gpu; the same as "Fabric: State, Status" of `nvidia-smi -q`.
-FIELDS = "index,fabric.state,fabric.status"
-SERVICE = "nvidia-fabricmanager"
 SMI_S = 30  # a driver that hangs must not hang the apply
 PAUSE_S = 2.0
-# What a driver says that knows no registration, as with GPUs before Hopper.
-NONE = ("n/a", "[n/a]", "[not supported]", "not supported")
 
 
 def wait_fabric(rows: list[Row], pause: float = PAUSE_S) -> None:

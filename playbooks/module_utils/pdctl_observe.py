@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible.module_utils.pdctl_namespace import unit_files
+from ansible.module_utils.pdctl_observe_deep import deep_facts
 from ansible.module_utils.pdctl_observe_facts import bundle_files, facts
 from ansible.module_utils.pdctl_observe_files import contents, observe_directory, observe_file, observe_user
 from ansible.module_utils.pdctl_observe_foreign import foreign
 from ansible.module_utils.pdctl_observe_generations import kept_state
 from ansible.module_utils.pdctl_observe_packages import observe_packages
+from ansible.module_utils.pdctl_observe_ready import ready_facts
 from ansible.module_utils.pdctl_observe_stack import stack_facts
 from ansible.module_utils.pdctl_observe_units import observe_units
 from ansible.module_utils.pdctl_observe_venvs import observe_venv
@@ -42,6 +44,9 @@ def observe(request: Row) -> Row:
     known = facts(notes)
     if known["driver"] or any(row.get("family") for row in asked):
         known["stack"] = stack_facts()
+    if request.get("deep"):
+        known["deep"] = deep_facts(request["deep"])
+    known["ready"] = ready_facts([row["path"] for row in (*known["gpus"], *known["nics"])])
     units = [row["name"] for row in rows if row["kind"] == "unit"]
     return {
         "resources": rows,

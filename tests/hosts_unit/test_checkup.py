@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -13,10 +14,11 @@ from pdctl.errors import UnreachableError
 from pdctl.hosts.check_rows import REACH, ROWS
 from pdctl.hosts.checkup import Check, Checkup, Status, checkups
 from pdctl.hosts.observation import Observation
+from pdctl.hosts.ready import Deep, HugePages, Ready
 from pdctl.hosts.suitability import Glance
 from pdctl.plan.foreign import Foreign
 from pdctl.spec.load import inspect
-from pdctl.spec.rules.about.facts import FACTS as RULES
+from pdctl.spec.rules.table import TABLE
 from pdctl.topology.judge import judge
 from pdctl.views.doctor import doctor_document, show_doctor, worst
 from tests.cli.test_json_documents import untold
@@ -24,6 +26,14 @@ from tests.hosts_unit.test_suitability import FACTS, NEXT, SPEC
 from tests.spec.breaking import sound_but_for
 
 LAB = "hosts: [{name: h1, address: 198.18.0.10}]\nengine: simulator\nmodel: {id: pdctl/tiny}\n"
+READY = Ready(8, ("identity",), (), True, HugePages(0, 0, 2048), "unlimited", "1048576")
+DEEP = Deep(
+    {f"{one}-{two}": "NV18" for one, two in combinations(range(8), 2)},
+    dict.fromkeys(range(8), 0),
+    dict.fromkeys(range(8), ("Completed", "Success")),
+    "active",
+    {"huggingface.co": ("18.0.0.1",)},
+)
 
 
 def checkup(
@@ -32,7 +42,8 @@ def checkup(
     seen = inspect(sound_but_for(spec), "cluster.yaml")
     topology = judge(seen).sound()
     (host,) = topology.hosts
-    known = replace(FACTS, stack=replace(NEXT, built=("nvidia",), headers=True), **facts)
+    stack = replace(NEXT, built=("nvidia",), headers=True)
+    known = replace(FACTS, **{"stack": stack, "ready": READY, "deep": DEEP, "numa_nodes": (0, 1), **facts})
     failures = {host: UnreachableError("no answer", hint="look at its network")} if failure else {}
     look = Observation({}, {}, {}, {}, {} if failure else {host: known}, {}, {}, failures)
     (found,) = checkups(topology, Glance(replace(look, foreign={host: foreign}), {}, 999.0, 1001.0), seen)
@@ -51,7 +62,7 @@ def shown(found: Checkup) -> str:
 
 def test_every_rule_about_hosts_belongs_to_one_check() -> None:
     rules = [rule for row in (REACH, *ROWS) for rule in row.rules]
-    assert sorted(rules) == [about.id for about in RULES]
+    assert sorted(rules) == sorted(rule for rule in TABLE if rule.startswith("FACT"))
     assert len({row.name for row in ROWS}) == len(ROWS)
 
 
@@ -59,6 +70,11 @@ def test_a_healthy_host_shows_each_check_with_what_was_found() -> None:
     found = checkup()
     assert found.status is Status.OK and found.findings == []
     assert [each.name for each in found.checks] == [row.name for row in (REACH, *ROWS)]
+    assert {each.status for each in found.checks} == {Status.OK, Status.NOT_NEEDED}, found
+    assert check(found, "NVLink").found == "28 pairs NV18"
+    assert check(found, "fabric").found == "8 GPUs taken in, nvidia-fabricmanager active"
+    assert check(found, "memlock").found == "unlimited for a service"
+    assert check(found, "DNS").found == "huggingface.co -> 18.0.0.1"
     assert check(found, "GPUs").found == "8 x H100-SXM-80GB; engines use 0, 7"
     assert check(found, "driver").found.startswith("loaded 580.95.05, on disk 580.95.05, pinned 580.95.05-")
     assert check(found, "next kernel").found == (
@@ -80,12 +96,22 @@ def test_what_is_wrong_stands_at_its_check_with_rule_place_and_next_step() -> No
     assert "1 host: 2 errors, 1 warning" in text
 
 
+def test_gpus_that_only_wait_for_their_driver_are_no_error() -> None:
+    found = checkup(gpus=(), driver="")
+    assert check(found, "GPUs").status is Status.OK
+    assert check(found, "GPUs").found.startswith("8 on PCI, no driver yet: apply installs it")
+    fewer = checkup(gpus=(), driver="", ready=replace(READY, pci_gpus=7))
+    (told,) = check(fewer, "GPUs").findings
+    assert "shows 0 GPUs (7 on PCI), the spec says 8" in told.message
+
+
 def test_a_host_without_gpus_is_not_asked_for_any() -> None:
-    found = checkup(LAB, os_id="debian", os_version="12", python="3.11.2", gpus=(), driver="")
+    found = checkup(LAB, os_id="debian", os_version="12", python="3.11.2", gpus=(), driver="", deep=Deep())
     assert found.status is Status.OK
     idle = [each.name for each in found.checks if each.status is Status.NOT_NEEDED]
     assert {"GPUs", "driver", "NICs", "next kernel"} <= set(idle) and "ports" not in idle
-    assert f"not needed (no engine here uses GPUs): {', '.join(idle)}\n" in shown(found)
+    assert "not needed (no engine here uses GPUs): GPUs, GPU users, NVLink, " in shown(found)
+    assert "not needed (nothing is looked up there): DNS\n" in shown(found)
 
 
 def test_a_host_that_does_not_answer_has_one_check() -> None:

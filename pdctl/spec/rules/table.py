@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from pdctl.spec.rules.about import About, engines, facts, models, nics, places, syntax, transfer, versions
+from pdctl.spec.rules.about import (
+    About,
+    engines,
+    facts,
+    models,
+    nics,
+    places,
+    ready,
+    syntax,
+    transfer,
+    versions,
+)
 
 FAMILIES: dict[str, tuple[About, ...]] = {
     "The file": (*syntax.SYNTAX, *syntax.TYPES),
@@ -17,7 +28,7 @@ FAMILIES: dict[str, tuple[About, ...]] = {
     "Engines": (*engines.ENGINES, *engines.ARGUMENTS, *engines.VARIABLES),
     "Versions": (*engines.PINS, *versions.FITS),
     "The lock": versions.LOCKS,
-    "What hosts say (`validate --hosts`)": facts.FACTS,
+    "What hosts say (`validate --hosts`)": (*facts.FACTS, *ready.READY),
     "Keys without effect": engines.EFFECTS,
     "Suppressions": syntax.SUPPRESSIONS,
 }

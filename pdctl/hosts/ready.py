@@ -1,0 +1,44 @@
+"""What a host gives engines on GPUs beside its driver: IOMMU, PCIe switches, limits, huge pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class HugePages:
+    """How many are reserved and free; the size of one."""
+
+    total: int = 0
+    free: int = 0
+    size_kib: int = 0
+
+
+@dataclass(frozen=True)
+class Ready:
+    """`iommu` are the kinds of its domains that GPUs and NICs are in, `redirects` the bridges above them that
+    send traffic between them up to the root, `memlock` and `nofile` the most that a service can get."""
+
+    pci_gpus: int = 0
+    iommu: tuple[str, ...] = ()
+    redirects: tuple[str, ...] = ()
+    open_module: bool = False  # NVIDIA's open kernel module is loaded
+    huge_pages: HugePages = HugePages()
+    memlock: str = ""
+    nofile: str = ""
+
+
+@dataclass(frozen=True)
+class Deep:
+    """What takes a host longer to find out, so that only who asks for it gets it.
+
+    `links` says by pairs of GPUs (`0-1`) what is between them, `inactive` how many NVLinks of a GPU are down,
+    `fabric` state and status of each GPU's registration, `names` the addresses of names that it needs.
+    """
+
+    links: Mapping[str, str] = field(default_factory=dict)
+    inactive: Mapping[int, int] = field(default_factory=dict)
+    fabric: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    fabric_manager: str = ""  # its service's state
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
