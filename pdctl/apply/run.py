@@ -10,7 +10,7 @@ from typing import Any
 
 from pdctl import __version__
 from pdctl.apply.lock import Held
-from pdctl.apply.look import Look
+from pdctl.apply.look import Look, world_of
 from pdctl.apply.playbook import APPLY, playbook_folder
 from pdctl.apply.removal import removal_groups, removal_variables
 from pdctl.apply.requests import Meta, Order, Supply, groups, host_variables, played
@@ -19,6 +19,8 @@ from pdctl.errors import ApplyError, PdctlError, UnhealthyError, UnreachableErro
 from pdctl.hosts.ansible import Event, HostResult, ansible_host_vars, run_playbook
 from pdctl.hosts.holder import who
 from pdctl.hosts.reach import reach
+from pdctl.plan.targets import narrowed
+from pdctl.state import State
 from pdctl.state.digest import object_digest
 from pdctl.topology.leases import lease_s
 
@@ -97,7 +99,7 @@ def inventory(
 def order(seen: Look, supply: Supply, held: Held | None = None) -> Order:
     return Order(
         plan=seen.plan,
-        desired=seen.desired,
+        desired=touched(seen),
         observed=seen.seen.state,
         meta=meta(seen),
         supply=supply,
@@ -109,6 +111,11 @@ def order(seen: Look, supply: Supply, held: Held | None = None) -> Order:
         token=held.token if held else "",
         downgrades=seen.downgrades,
     )
+
+
+def touched(seen: Look) -> State:
+    """What is wanted, where targets leave a part of it; of the rest, what runs is wanted as it runs."""
+    return narrowed(world_of(seen), seen.selection.keys).desired if seen.selection else seen.desired
 
 
 def meta(seen: Look) -> Meta:

@@ -70,7 +70,7 @@ def planned(
     seen = when_quiet(looked, lambda seen: seen.seen.kept, say) if sessions else looked()
     details = account(seen, reading)
     if seen.selection:
-        refuse_split(seen.selection, world_of(seen), details.reasons)
+        refuse_split(topology.cluster, seen.selection, world_of(seen), details.reasons)
     return Planned(seen, details, plan_document(seen.plan, details))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pdctl.errors import ApplyError
+from pdctl.plan.belonging import instance_of_key
 from pdctl.plan.reasons import Reason, Reasons
 from pdctl.plan.targets import Selection, World
 from pdctl.state import Unit
@@ -28,16 +29,19 @@ COMMON = (
 )
 
 
-def refuse_split(selection: Selection, world: World, reasons: Reasons) -> None:
+def refuse_split(cluster: str, selection: Selection, world: World, reasons: Reasons) -> None:
     """Raises ApplyError when a field that all engines share changes on some of them only."""
     engines = {k: u for k, u in world.desired.items() if isinstance(u, Unit) and u.role != Role.PROXY}
     left = [unit.instance for key, unit in sorted(engines.items()) if key not in selection.keys]
-    taken = [unit.instance for key, unit in sorted(engines.items()) if key in selection.keys]
+    # New files under an engine that goes on are its next start's.
+    taken = sorted({instance_of_key(cluster, key) for key in selection.keys} - {"", Role.PROXY.value})
     common = [reason for reason in reasons.fields if _is_common(reason)]
     if common and left and taken:
+        follow = f"{left[0]} would not follow {taken[0]}"
+        alone = f"only the files of {taken[0]} would change, not what it runs with"
         raise ApplyError(
-            f"{common[0].text}: prefillers and decoders must agree on it, and {left[0]} would not follow"
-            f" {taken[0]}",
+            f"{common[0].text}: prefillers and decoders must agree on it, and "
+            + (alone if taken[0] in left else follow),
             where=common[0].where,
             hint="apply without targets",
         )

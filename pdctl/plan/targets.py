@@ -118,6 +118,9 @@ def _wanted_so(row: Resource, means: Resource | None, content: bytes | None) -> 
         return row
     if isinstance(row, File) and isinstance(means, File) and row.digest != means.digest:
         return replace(row, content=content)
+    if isinstance(means, Unit):
+        # Its process was started from what was wanted before: no word of the new wish is one that it lacks.
+        means = replace(means, argv=(), environment=(), secret_names=(), limits=())
     return replace(means, **{name: getattr(row, name) for name in compared(row)})
 
 

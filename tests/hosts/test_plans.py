@@ -133,6 +133,19 @@ def test_the_next_runtime_is_put_in_place_while_all_serve(line: Line) -> None:
     assert line.lives() == lives and line.diff()["empty"]
 
 
+def test_configuration_is_put_in_place_while_all_serve_and_the_next_apply_restarts(line: Line) -> None:
+    line.write(**VERBOSE)
+    lives = line.lives()
+    ran = line.apply("--layer", "config", "--json").json
+    assert ran["plan"]["changes"] and ran["plan"]["restarts"] == [] and ran["plan"]["radius"]["restarts"] == []
+    assert line.lives() == lives
+    assert not [row for rows in ran["did"].values() for row in rows if "restart" in row]
+    again = line.diff()
+    assert {row["instance"] for row in again["restarts"]} == {"decoder-0", "decoder-1"}
+    line.apply()
+    assert changed(lives, line.lives()) == {"decoder-0", "decoder-1"}
+
+
 def test_names_that_nothing_has_are_refused(line: Line) -> None:
     ran = line.pdctl("apply", "--instance", "decoder-7", "--yes").must(1)
     assert ran.err == (

@@ -207,7 +207,16 @@ def test_what_both_sides_must_agree_on_is_not_changed_on_one_of_them() -> None:
     done = edit(("chunk_size: 32", "chunk_size: 64"))
     selection, _ = chosen(done, instances="decoder-1")
     with pytest.raises(ApplyError) as error:
-        refuse_split(selection, world_of(done), done.reasons)
+        refuse_split("chat", selection, world_of(done), done.reasons)
     assert error.value.where == "cluster.yaml:14" and "must agree on it" in error.value.message
     everything, _ = chosen(done, hosts="h1 h2")
-    refuse_split(everything, world_of(done), done.reasons)
+    refuse_split("chat", everything, world_of(done), done.reasons)
+
+
+@pytest.mark.parametrize("more", [{}, {"instances": "decoder-1"}])
+def test_nor_put_as_files_alone_below_what_goes_on(more: dict[str, str]) -> None:
+    done = edit(("chunk_size: 32", "chunk_size: 64"))
+    selection, plan = chosen(done, layers="config", **more)
+    assert plan.changes and not plan.restarts
+    with pytest.raises(ApplyError, match=r"agree on it, and only the files of decoder-\d would change"):
+        refuse_split("chat", selection, world_of(done), done.reasons)
