@@ -8,7 +8,7 @@ from pdctl.apply.look import Look
 from pdctl.apply.making import APPLY, DESTROY
 from pdctl.apply.run import Done
 from pdctl.errors import UnfinishedError
-from pdctl.plan.model import Plan
+from pdctl.plan.model import Plan, StepKind
 from pdctl.plan.rollout import some
 from pdctl.state import State, Unit
 from pdctl.topology.model import Role
@@ -40,7 +40,7 @@ def raise_for(done: Done, seen: Look, after: Look, again: str = APPLY) -> None:
 
 
 def _is_step(plan: Plan, title: str) -> bool:
-    return any(step.title == title for step in plan.steps[1:])
+    return any(step.title == title for step in plan.steps if step.kind is not StepKind.PUT)
 
 
 def _standing(desired: State, after: Look, stopped: str) -> list[str]:

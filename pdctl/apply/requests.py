@@ -145,6 +145,10 @@ def _work(order: Order, step: Step, host: str, keys: list[Key]) -> dict[str, Any
     if step.kind is StepKind.PUT:
         consent = {"allow_downgrades": True} if order.downgrades else {}
         return {"put": _rows(order, step, keys)} | consent | _owed(order, host)
+    if step.kind is StepKind.UNITS:
+        rows = _rows(order, step, keys)
+        files = [row for row in rows if row["kind"] == "file"]
+        return {"units": rows[len(files) :]} | ({"put": files} if files else {})
     # What stays in the spec is only stopped for now.
     halt = [k.id.removeprefix("unit:") for k in keys if step.kind is StepKind.STOP and k in order.desired]
     rows = _rows(order, step, [k for k in keys if step.kind is not StepKind.STOP or k not in order.desired])

@@ -12,6 +12,7 @@ from pdctl.plan.model import Step, StepKind
 from pdctl.plan.restarts import stale_peers, unit_file
 from pdctl.plan.rollout import Member, only, roll, told
 from pdctl.plan.room import halted, in_the_way
+from pdctl.plan.turns import in_their_turn
 from pdctl.plan.waves import Tie, apart, tie, waves
 from pdctl.plan.work import Work
 from pdctl.state import Key, Unit
@@ -44,7 +45,8 @@ class Course:
 
 
 def steps(work: Work) -> tuple[Step, ...]:
-    """Ordered steps; each key stands in one step that puts or starts it, those halted before in two.
+    """Ordered steps; each key stands in one step that puts or starts it, those halted before in two. What
+    running units alone read is put where they restart (`pdctl.plan.turns`).
 
     What does not run starts at once, a role at a time. Engines that run and restart follow in batches, each
     drained at the proxy first, unless they cannot be mixed with those of before (`_together`). Units that
@@ -57,7 +59,8 @@ def steps(work: Work) -> tuple[Step, ...]:
     found += _room(work, course)
     found += _units(work, course)
     found.append(Step("delete", "Remove what left the spec", course.rest, StepKind.DELETE))
-    return tuple(with_losses(work, course.door, _told_apart(step for step in found if step.keys)))
+    found = [step for step in in_their_turn(work, course.door, found) if step.keys]
+    return tuple(with_losses(work, course.door, _told_apart(found)))
 
 
 def _told_apart(found: Iterable[Step]) -> Iterator[Step]:

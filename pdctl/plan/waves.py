@@ -56,7 +56,7 @@ def apart(tied: Tie, front: Front) -> list[Step]:
     if not tied.fresh:
         return []
     steps = Steps(front, tied.members)
-    starting = {m.name for m in tied.members if m.starts}
+    starting = {m.name for m in tied.members if m.starts} | front.drained  # undrained with the first wave
     # After a rollout that was cut off, all that serves may stand on the side that is given up.
     away = "" if _a_pair(steps, tied.fresh, starting) else "nothing is answered until the first wave is back"
     return [replace(told(front, "apart", (), (), tied.fresh), outage=away)]

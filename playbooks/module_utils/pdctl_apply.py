@@ -85,6 +85,8 @@ class Work:
         self.halt = [row for row in halt if not is_stopped(self.have(row))]
         self.units = [self.with_restart(row) for row in units]
         self.effects = due(self.put, self.seen, self.record.pending)
+        self.open = dict(self.record.pending)  # what an interrupted run was at
+        self.reached = False  # the units: their files come before them
         self.served: set[str] = set()  # names of units that a health gate let through
         self.why: dict[str, str] = {}  # what kept units from it
 
@@ -138,8 +140,9 @@ class Work:
 
     def unproven(self, after: Rows) -> dict[str, str]:
         """Units that no gate has let through, now or in an interrupted run before, and why."""
-        known = {key: entry.get("why", "") for key, entry in self.record.pending.items()}
-        keys = [*(key for key in known if row_of(key)["kind"] == "unit"), *map(row_id, self.units)]
+        known = {key: entry.get("why", "") for key, entry in self.open.items()}
+        mine = map(row_id, self.units if self.reached else ())
+        keys = [*(key for key in known if row_of(key)["kind"] == "unit"), *mine]
         found = {}
         for key in keys:
             name = row_of(key)["name"]
@@ -259,6 +262,7 @@ def is_recorded(row: Row, work: Work) -> bool:
 def put_and_wait(todo: list[Row], work: Work) -> None:
     have = work.of_kind("unit")
     touched: set[str] = set()
+    work.reached = True
     if todo:
         wait_fabric(todo)
         touched = put_units(todo, have, work.our_files())

@@ -46,9 +46,9 @@ def test_a_rollout_that_stopped_tells_how_things_stand_and_what_the_next_apply_b
     assert told.hint == (
         "decoder-1, prefiller-0 and the proxy go on as they are\n"
         "      decoder-0 gets no requests until it serves as the spec says\n"
-        "      mend the cause and run `pdctl apply` again: it goes on where this ended (start decoders and"
-        " wait until they are healthy; undrain decoder-0, drain decoder-1; restart decoder-1 and wait until"
-        " it is healthy; undrain decoder-1; have the proxy give requests to all instances again)"
+        "      mend the cause and run `pdctl apply` again: it goes on where this ended (put users, packages,"
+        " files and runtimes in place; start decoders and wait until they are healthy; undrain decoder-0,"
+        " drain decoder-1; restart decoder-1 and wait until it is healthy, and 2 more steps)"
     )
 
 

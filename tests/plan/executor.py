@@ -6,10 +6,12 @@ ever paired with. Whatever could be paired is paired at once, which is the worst
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from pdctl.plan import Plan, Step, StepKind
+from pdctl.plan.belonging import instance_of_key
+from pdctl.state import File, Key
 
 
 @dataclass
@@ -42,6 +44,8 @@ class Cluster:
     sides: set[str] = field(default_factory=set)
     met: dict[tuple[str, str], int] = field(default_factory=dict)
     outages: list[Step] = field(default_factory=list)
+    own: Mapping[str, set[Key]] = field(default_factory=dict)  # files that change, of one instance alone
+    lying: Set[Key] = frozenset()  # things that lie on the hosts as they shall be
 
     def available(self, role: str) -> list[str]:
         return [
@@ -59,7 +63,13 @@ class Cluster:
         ]
 
     def look(self, doing: str) -> None:
-        """At this very moment no wrong pair can be made; all others are."""
+        """At this very moment no wrong pair can be made; all others are. And what crashes comes back as it
+        was."""
+        for name, engine in self.engines.items():
+            early = self.own.get(name, set()) & self.lying if engine.up and not engine.new else ()
+            assert not early, (
+                f"{doing}: a crash of {name} would bring up what it is only about to be: {early}"
+            )
         for p, d in self.pairs() if self.proxy_up else ():
             one, two = self.engines[p], self.engines[d]
             if self.remembering:
@@ -72,17 +82,23 @@ class Cluster:
             # Nothing asks it before it restarts: it is taken for one that serves, and the host looks again.
             self.engines[name].up |= not self.engines[name].asked
         served = bool(self.pairs()) and self.proxy_up
+        self.own = _own(plan)
+        announced = False  # an outage that lasts until the first wave is back
         for step in plan.steps:
             self.look(f"before {step.title}")
-            if step.kind is StepKind.DRAIN:
+            if step.kind is StepKind.PUT:
+                self.lying |= set(step.keys)
+            elif step.kind is StepKind.DRAIN:
                 self._tell(step)
             elif step.kind in (StepKind.STOP, StepKind.DELETE):
                 self._away(step, self._names(plan, step), for_good=step.kind is StepKind.DELETE)
             elif step.kind is StepKind.UNITS:
                 self._units(plan, step, self._names(plan, step))
+            begins = step.name == "apart" and bool(step.outage)
+            announced = (announced or begins) and step.name != "restart_1"
             if step.outage:
                 self.outages.append(step)
-            else:
+            elif not announced:
                 assert self.pairs() or not served, f"after {step.title} nothing is served"
             served = bool(self.pairs()) and self.proxy_up
 
@@ -112,6 +128,7 @@ class Cluster:
         restarted = {r.instance for r in plan.restarts}
         busy = [n for n in names if n in restarted and self.engines[n].up]
         self._away(step, busy)
+        self.lying |= set(step.keys)
         for name in names:
             if not self.engines[name].asked and name not in restarted:
                 self.engines[name].asked = self.engines[name].up = True
@@ -137,6 +154,7 @@ class Cluster:
 
     def _start(self, name: str) -> None:
         engine = self.engines[name]
+        assert self.own.get(name, set()) <= self.lying, f"{name} is started from files that lack"
         engine.restarts += 1
         engine.life += 1
         engine.up, engine.new = True, True
@@ -162,3 +180,11 @@ class Cluster:
         return [
             k.id.removeprefix(prefix).removesuffix(".service") for k in step.keys if k.id.startswith(prefix)
         ]
+
+
+def _own(plan: Plan) -> dict[str, set[Key]]:
+    found: dict[str, set[Key]] = {}
+    for change in plan.changes:
+        if isinstance(change.desired, File):
+            found.setdefault(instance_of_key(plan.cluster, change.key), set()).add(change.key)
+    return found

@@ -86,7 +86,7 @@ def test_engines_that_restart_while_the_proxy_s_host_is_left_out_are_said_to_res
     found = edit(("max_num_seqs: 64", "max_num_seqs: 32"), spec=PLACED)
     seen = {key: row for key, row in found.observed.items() if key.host != "h1"}
     plan = again(found, seen, unreachable={"h1": "no answer"})
-    assert steps(plan) == {"put": [], "restart_1": ["h2 decoder-1"]}
+    assert steps(plan) == {"restart_1": ["h2 decoder-1"]}
     assert outages(plan) == {
         "restart_1": "h1 with the proxy was left out: decoder-1 cannot be drained, requests fail"
     }

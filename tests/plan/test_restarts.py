@@ -65,7 +65,8 @@ def test_a_changed_decoder_names_the_file_and_takes_its_prefillers_along() -> No
     causes = {r.instance: r.causes for r in done.restarts}
     assert causes["decoder-0"] == ("/etc/pdctl/chat/decoder-0.env",)
     assert "decoder-0 restarts" in causes["prefiller-0"][0] and "proxy" not in causes
-    assert [s.name for s in done.steps] == ["put", "restart_1", "restart_2"]
+    assert [s.name for s in done.steps] == ["restart_1", "restart_2"]
+    assert done.steps[0].keys == (file, Key(H, "unit:pdctl-chat-decoder-0.service"))
 
 
 def test_without_stale_peers_only_the_decoder_restarts() -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pdctl.desired import desire
 from pdctl.plan import Owed, Plan, make_plan
 from pdctl.plan.batches import at_once
+from pdctl.plan.belonging import instance_of_key
 from pdctl.state import File, Key, State, Unit
 from pdctl.state.digest import content_digest
 from pdctl.topology import Topology, resolve
@@ -92,6 +93,9 @@ def seen(world: World, topology: Topology, desired: State) -> tuple[dict[Key, An
         if isinstance(resource, Unit) and resource.role != "proxy":
             observed[key] = unit(resource, world.engines[resource.instance])
             continue
+        if world.engines.get(instance_of_key("chat", key), "fine") not in ("fine", "slow"):
+            assert isinstance(resource, File)
+            observed[key] = replace(resource, digest="of before", content=None)
         if isinstance(resource, File) and resource.path.endswith("/proxy.json"):
             old = former_list(world, resource.content or b"")
             observed[key] = replace(resource, digest=content_digest(old), content=None)
@@ -245,10 +249,14 @@ def worlds(draw: st.DrawFn, *, calm: bool = False) -> World:
 
 TWO_OF_EACH = {"prefiller-0": "fine", "prefiller-1": "fine", "decoder-0": "crashed", "decoder-1": "restarts"}
 
+ALL_DRAINED = {"prefiller-0": "restarts", "prefiller-1": "fine", "decoder-0": "fine", "decoder-1": "new"}
+
 
 # What a canary that failed leaves behind.
 @example(World(TWO_OF_EACH, drained=("decoder-0",)))
 @example(World(TWO_OF_EACH, drained=("decoder-0", "prefiller-0"), stale=True))
+# All that is on the new side is still drained, and what serves leaves.
+@example(World(ALL_DRAINED, gone=("prefiller-7",), stale=True, drained=("prefiller-0", "prefiller-1")))
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(worlds())
 def test_any_plan_ends_as_wanted_with_each_restart_once_and_no_wrong_pair_at_any_moment(world: World) -> None:

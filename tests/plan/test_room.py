@@ -41,7 +41,9 @@ def plan(desired: State, observed: State, recorded: State | None = None) -> Plan
 
 
 def steps(done: Plan) -> dict[str, tuple[Key, ...]]:
-    return {step.name: step.keys for step in done.steps if step.name != "put"}
+    """The units of each."""
+    found = {step.name: tuple(key for key in step.keys if key.id.startswith("unit:")) for step in done.steps}
+    return {name: keys for name, keys in found.items() if keys}
 
 
 def without(state: dict[Key, Resource], role: str) -> dict[Key, Resource]:

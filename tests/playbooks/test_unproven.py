@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+from ansible.module_utils import pdctl_apply
 from ansible.module_utils.pdctl_apply import NOT_YET, SOON, Work
+from ansible.module_utils.pdctl_difference import Problem
 from ansible.module_utils.pdctl_record import Record
 
-from tests.playbooks.conftest import needs_root, request_in
+from tests.playbooks.conftest import file_row, needs_root, request_in
 
 pytestmark = needs_root  # the record belongs to root
 
@@ -56,6 +59,7 @@ def test_what_is_deleted_or_gone_waits_for_no_gate(tmp_path: Path) -> None:
 def test_a_step_without_the_unit_leaves_it_pending_with_the_reason(tmp_path: Path) -> None:
     work = Work(request_in(tmp_path), {}, [])
     work.record = unhealthy(tmp_path)
+    work.open = dict(work.record.pending)
     assert work.unproven({}) == {ONE: WHY}
 
 
@@ -64,7 +68,24 @@ def test_units_of_a_step_are_unproven_until_they_served_and_again_when_they_ende
 ) -> None:
     work = Work(request_in(tmp_path), {}, [])
     work.units = [{"kind": "unit", "name": key[5:]} for key in (ONE, TWO)]
+    work.reached = True
     work.why = {ONE[5:]: WHY, TWO[5:]: NOT_YET}
     assert work.unproven({}) == {ONE: WHY, TWO: NOT_YET}
     work.served = {ONE[5:], TWO[5:]}
     assert work.unproven({TWO: {"active": "activating/auto-restart"}}) == {TWO: SOON}
+
+
+def test_a_unit_whose_files_could_not_be_put_is_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it runs with has been proven before, and nothing was done to it."""
+    monkeypatch.setattr(
+        pdctl_apply, "observe_rows", lambda rows, *_: [r for r in rows if r["kind"] == "unit"]
+    )
+    (tmp_path / "etc/decoder-0.env").mkdir(parents=True)
+    work = Work(request_in(tmp_path, put=[file_row(tmp_path / "etc/decoder-0.env", b"A=1")]), {}, [])
+    work.units = [dict(THERE[ONE], name=ONE[5:])]
+    with pytest.raises(Problem, match="is a directory where a file must be"):
+        pdctl_apply.perform(work, [*work.put, *work.units])
+    assert [row["id"] for row in work.record.pending.values()] == []
+    assert json.loads(Path(work.request["record"]).read_text())["pending"] == []
