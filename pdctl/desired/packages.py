@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 
@@ -39,7 +40,7 @@ def packages(topology: Topology, host: Host) -> list[Resource]:
     if not uses_gpus(spec):
         return []
     wanted = list(_stack_packages(topology, host))
-    return [*_guards(topology, [package for package in wanted if package.hold]), *wanted]
+    return [*_guards(topology.cluster, tuple(package for package in wanted if package.hold)), *wanted]
 
 
 def _stack_packages(topology: Topology, host: Host) -> Iterator[Package]:
@@ -61,11 +62,14 @@ def _stack_packages(topology: Topology, host: Host) -> Iterator[Package]:
             yield Package(name, pins["cuda"], hold=True)
 
 
-def _guards(topology: Topology, held: list[Package]) -> Iterator[File]:
+@functools.lru_cache(maxsize=16)  # hosts of one board have the same
+def _guards(cluster: str, held: tuple[Package, ...]) -> tuple[File, ...]:
     """Without held packages there is nothing to keep; without a driver none that nouveau could displace."""
-    cluster, driver = topology.cluster, next((each for each in held if each.family), None)
-    if not held:
-        return
+    driver = next((each for each in held if each.family), None)
+    return tuple(_kept(cluster, held, driver)) if held else ()
+
+
+def _kept(cluster: str, held: tuple[Package, ...], driver: Package | None) -> Iterator[File]:
     yield _file(
         PREFERENCES.format(cluster),
         "apt-preferences.j2",
@@ -84,7 +88,7 @@ def _guards(topology: Topology, held: list[Package]) -> Iterator[File]:
         yield _file(NOUVEAU.format(cluster), "nouveau.j2", cluster=cluster)
 
 
-def _patterns(held: list[Package], driver: Package | None) -> list[str]:
+def _patterns(held: tuple[Package, ...], driver: Package | None) -> list[str]:
     """Regular expressions, matched from the beginning of a name (unattended-upgrades, README)."""
     family = [one.removesuffix("*") for one in driver.family] if driver else []
     alone = [package.name for package in held if not package.name.startswith(tuple(family))]

@@ -35,6 +35,8 @@ CALLS = "/var/log/initramfs-calls"
 INITRAMFS = f"""\
 cat > /usr/sbin/update-initramfs <<'EOT'
 #!/bin/sh
+[ ! -e /etc/initramfs-waits ] || touch /run/initramfs-begun
+while [ -e /etc/initramfs-waits ]; do sleep 0.1; done
 [ ! -e /etc/initramfs-broken ] || {{ echo 'no space left' >&2; exit 1; }}
 echo "$@" >> {CALLS}
 EOT

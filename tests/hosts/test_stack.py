@@ -119,6 +119,22 @@ def test_an_initramfs_that_could_not_be_made_is_owed_until_it_is(line: Line) -> 
     assert calls(line) == 1 and diff(line)["empty"]
 
 
+def test_a_power_cut_between_the_file_and_its_initramfs_leaves_that_to_the_next_apply(line: Line) -> None:
+    line.inside(f"touch /etc/initramfs-waits; echo '# by hand' >> {NOUVEAU}")
+    with line.start("apply", "--yes", "--no-verify", *LAYERS) as process:
+        line.inside("until [ -e /run/initramfs-begun ]; do sleep 0.1; done")
+        line.lab.poweroff("h1")
+        process.kill()
+    line.lab.boot("h1")
+    line.inside("rm /etc/initramfs-waits")
+    plan = diff(line)
+    assert [row["owed"] for row in plan["effects"]] == [True] and not plan["changes"]
+    assert [row["what"] for row in plan["drift"]] == [["left unfinished by an interrupted apply"]]
+    assert calls(line) == 0
+    line.apply("--no-verify", *LAYERS)
+    assert calls(line) == 1 and diff(line)["empty"]
+
+
 def test_another_driver_in_memory_than_on_disk_waits_for_a_reboot(line: Line) -> None:
     version = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build"
     made = (
