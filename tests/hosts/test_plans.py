@@ -137,7 +137,9 @@ def test_configuration_is_put_in_place_while_all_serve_and_the_next_apply_restar
     line.write(**VERBOSE)
     lives = line.lives()
     ran = line.apply("--layer", "config", "--json").json
-    assert ran["plan"]["changes"] and ran["plan"]["restarts"] == [] and ran["plan"]["radius"]["restarts"] == []
+    assert (
+        ran["plan"]["changes"] and ran["plan"]["restarts"] == [] and ran["plan"]["radius"]["restarts"] == []
+    )
     assert line.lives() == lives
     assert not [row for rows in ran["did"].values() for row in rows if "restart" in row]
     again = line.diff()
