@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from pdctl.apply.ages import age
 from pdctl.apply.signals import deferred, raising
 from pdctl.errors import ErrorGroup, LockError, PdctlError
-from pdctl.hosts.holder import owner_document, this_process, why_stale
+from pdctl.hosts.holder import owner_document, this_process, why_live, why_stale
 from pdctl.hosts.observation import Kept, LockOwner
 from pdctl.hosts.parallel import on_each
 from pdctl.hosts.sessions import Sessions
@@ -95,6 +95,11 @@ def lock_lines(found: Mapping[str, Kept]) -> list[str]:
         if kept.lock:
             hosts.setdefault(by_token.setdefault(kept.lock.token, kept.lock), []).append(host)
     return [f"{', '.join(some)}: {_line(owner)}" for owner, some in hosts.items()]
+
+
+def alive(owners: Iterable[LockOwner]) -> list[str]:
+    """Of holders that are known to be at work: a lock that is removed under them is no stale one."""
+    return list(dict.fromkeys(why for owner in owners if (why := why_live(owner))))
 
 
 def is_live(found: Mapping[str, Kept]) -> bool:

@@ -22,7 +22,7 @@ from pdctl.hosts.timing import laps
 from pdctl.plan import Owed, Plan, make_plan
 from pdctl.plan.dependents import select
 from pdctl.plan.removal import dismantled
-from pdctl.plan.targets import Selection, Targets, World, narrowed
+from pdctl.plan.targets import Selection, Targets, World, hosts_named, narrowed
 from pdctl.state import Key, State
 from pdctl.topology.claims import claims
 from pdctl.topology.model import Topology
@@ -43,6 +43,19 @@ class Look:
     @property
     def failures(self) -> list[PdctlError]:
         return list(self.seen.failures.values())
+
+    @property
+    def beyond(self) -> list[str]:
+        """Hosts that could not be looked at, and on which the targets name nothing."""
+        if not self.selection:
+            return []
+        return sorted(self.seen.failures.keys() - hosts_named(self.topology, self.selection.targets))
+
+    @property
+    def concerning(self) -> list[PdctlError]:
+        """The failures of the other hosts: what was asked for could not be done, or looked at, there."""
+        beyond = self.beyond
+        return [error for host, error in self.seen.failures.items() if host not in beyond]
 
     @property
     def warnings(self) -> list[str]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pdctl.cli.ending import completing, confirm, judged, proved, told
+from pdctl.cli.ending import completing, confirm, judged, not_looked_at, proved, told
 from pdctl.cli.finish import timed
-from pdctl.cli.load import folder_of, load_reading, load_topology, text_of, warn
+from pdctl.cli.load import folder_of, load_reading, load_topology, tell, text_of, warn
 from pdctl.cli.options import CLUSTER, BundleDir, Json, Spec, SpecOrPlan, Timing, Yes
 from pdctl.cli.planning import (
     OfInstance,
@@ -60,6 +61,7 @@ def apply(
 
     from pdctl.apply.making import About
     from pdctl.apply.plan_file import refuse_moved
+    from pdctl.apply.preflight import preflight
     from pdctl.hosts.local_lock import local_lock
     from pdctl.hosts.sessions import sessions_for
     from pdctl.views.console import err, out, print_json
@@ -67,15 +69,19 @@ def apply(
 
     about = About(text_of(path))
     with local_lock(topology.cluster), sessions_for(topology.spec, folder_of(path)) as sessions:
+        since = time.time()
         found = planned(topology, reading, folder_of(path), targets, sessions)
         seen = replace(found.seen, downgrades=allow_downgrades)
+        health = preflight(seen, reading.text, since, time.time())
         warn(seen.warnings)
         if saved:
             refuse_moved(saved, found.document, seen)
         if not json:
             show_plan(found.document, out(), diffs=False)
         carried = {"format": "pdctl-apply/1", "plan": found.document, "did": {}, "proof": None}
+        tell(health.warnings)
         with completing(carried, json):
+            health.refuse(topology.cluster)
             carried["did"] = _carry_out(seen, bundle, yes, err(), about, sessions)
             proof = proved(seen, err()) if verify and _provable(seen) else None
     if json:
@@ -84,9 +90,15 @@ def apply(
 
 
 def _provable(seen: Look) -> bool:
+    """All of it has to run for a proof; what is missing outside the targets is no error of this apply."""
+    from pdctl.plan.rollout import some
+
     missing = resting(seen)
-    if missing:
-        warn([f"nothing was proven: {', '.join(missing)} of the spec do not run, outside the targets"])
+    if seen.beyond:
+        warn(f"{line}; nothing was proven" for line in not_looked_at(seen))
+    elif missing and not seen.failures:
+        runs = "does not run" if len(missing) == 1 else "do not run"
+        warn([f"nothing was proven: {some(missing)} of the spec {runs}, outside the targets"])
     return not missing and not seen.failures
 
 

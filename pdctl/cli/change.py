@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from pdctl.cli.ending import not_looked_at
 from pdctl.cli.finish import Finish, timed
 from pdctl.cli.load import folder_of, load_reading, load_topology, warn
 from pdctl.cli.options import CLUSTER, BundleDir, Json, Spec, Timing
@@ -59,8 +60,9 @@ def diff(
         show_plan(document, out(), diffs=not brief)
     if out_file:
         _keep(out_file, found, path)
-    if found.seen.failures:
-        raise ErrorGroup("some hosts could not be looked at", found.seen.failures)
+    if found.seen.concerning:
+        raise ErrorGroup("some hosts could not be looked at", found.seen.concerning)
+    warn(not_looked_at(found.seen))
     if exit_code and not document["empty"]:
         raise Finish(2)
 

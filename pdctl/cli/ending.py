@@ -63,6 +63,16 @@ def proved(seen: Look, console: Console) -> Proof:
     return proof
 
 
+def not_looked_at(seen: Look) -> list[str]:
+    """Hosts that did not answer, and that nobody has asked for."""
+    from pdctl.plan.rollout import some
+
+    if not seen.beyond:
+        return []
+    was = "was" if len(seen.beyond) == 1 else "were"
+    return [f"{some(seen.beyond)} {was} not looked at, outside the targets"]
+
+
 def told(proof: Proof | None) -> Any:
     """The proof as JSON."""
     from pdctl.verify.proof import proof_document
@@ -74,7 +84,7 @@ def judged(seen: Look, proof: Proof | None) -> None:
     """Raises what keeps the command from ending well."""
     from pdctl.errors import ErrorGroup, UnhealthyError
 
-    if seen.failures:
-        raise ErrorGroup("some hosts were left out", seen.failures, hint="run the same command again")
+    if seen.concerning:
+        raise ErrorGroup("some hosts were left out", seen.concerning, hint="run the same command again")
     if proof and not proof.ok:
         raise UnhealthyError("; ".join(proof.problems), where="proxy", hint="`pdctl logs INSTANCE` shows why")

@@ -118,7 +118,7 @@ def unlock(path: Spec = CLUSTER, yes: Yes = False, json: Json = False) -> None:
     topology = load_topology(path)
 
     from pdctl.apply.history import past
-    from pdctl.apply.lock import break_locks, lock_lines
+    from pdctl.apply.lock import alive, break_locks, lock_lines
     from pdctl.errors import ErrorGroup
     from pdctl.hosts.sessions import sessions_for
     from pdctl.views.console import err, out, print_json
@@ -128,6 +128,8 @@ def unlock(path: Spec = CLUSTER, yes: Yes = False, json: Json = False) -> None:
         owners = {host: kept.lock for host, kept in seen.kept.items() if kept.lock}
         for line in lock_lines(seen.kept):
             err().print(line, markup=False)
+        for line in alive(owners.values()):
+            err().print(f"careful: {line}", markup=False)
         if owners:
             confirm("Remove the lock? Whoever holds it will change nothing more.", yes)
             break_locks(sessions, topology.cluster, owners)

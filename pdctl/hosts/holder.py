@@ -17,6 +17,7 @@ from typing import Any
 from pdctl.hosts.observation import LockOwner
 
 MACHINE_ID = Path("/etc/machine-id")
+BOOT = "/proc/sys/kernel/random/boot_id"
 # The first pid namespace of a kernel: PROC_PID_INIT_INO in linux/include/linux/proc_ns.h.
 OUTERMOST = "pid:[4026531836]"
 
@@ -29,7 +30,7 @@ def this_process() -> LockOwner:
         age_s=0.0,
         token=secrets.token_hex(16),
         machine=_machine(),
-        boot=_text("/proc/sys/kernel/random/boot_id"),
+        boot=_text(BOOT),
         pid_namespace=_pid_namespace(),
         pid=os.getpid(),
         started=_started(os.getpid()) or 0,
@@ -52,12 +53,22 @@ def why_stale(owner: LockOwner) -> str:
     """
     if not owner.machine or owner.machine != _machine():
         return ""
-    if owner.boot != _text("/proc/sys/kernel/random/boot_id"):
+    if owner.boot != _text(BOOT):
         outermost = owner.pid_namespace == _pid_namespace() == OUTERMOST
         return "this machine has been restarted since" if outermost else ""
     if owner.pid_namespace != _pid_namespace() or _lives(owner.pid, owner.started):
         return ""
     return f"its process {owner.pid} on this machine has ended"
+
+
+def why_live(owner: LockOwner) -> str:
+    """Its process, where that is known to run still: on this very machine. Else empty."""
+    here = owner.machine and owner.machine == _machine() and owner.boot == _text(BOOT)
+    if not here or owner.pid_namespace != _pid_namespace() or not _lives(owner.pid, owner.started):
+        return ""
+    words = _text(f"/proc/{owner.pid}/cmdline").rstrip("\0").split("\0")
+    command = f": `{shlex.join(words)}`" if words != [""] else ""  # of others it may be hidden
+    return f"its process {owner.pid} still runs on this machine{command}"
 
 
 def _lives(pid: int, started: int) -> bool:

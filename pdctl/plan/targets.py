@@ -91,6 +91,21 @@ def named(topology: Topology, world: World, targets: Targets) -> frozenset[Key]:
     return found
 
 
+def hosts_named(topology: Topology, targets: Targets) -> frozenset[str]:
+    """The hosts on which the targets may name anything."""
+    hosts = frozenset(targets.hosts or topology.hosts)
+    places = {i.name: i.host for i in topology.instances} | {Role.PROXY.value: topology.proxy.host}
+    if set(targets.instances) - places.keys():  # it left the spec: it may be anywhere
+        return hosts
+    found = [
+        host
+        for name, host in places.items()
+        if (not targets.instances or name in targets.instances)
+        and (not targets.roles or role_of(name) in targets.roles)
+    ]
+    return hosts & set(found) if targets.instances or targets.roles else hosts
+
+
 def narrowed(world: World, keys: Set[Key]) -> World:
     """The world in which everything outside `keys` is as it shall be, and was left so."""
     desired: dict[Key, Resource] = {key: row for key, row in world.desired.items() if key in keys}

@@ -129,6 +129,26 @@ def test_a_host_that_cannot_be_looked_at_is_named_and_the_other_is_finished(line
     assert line.diff()["empty"]
 
 
+def test_a_host_outside_the_targets_that_does_not_answer_is_no_error_of_them(line: Line) -> None:
+    """Nothing to do, then something; a host that was asked for is one."""
+    left_out = "warning: h2 was not looked at, outside the targets"
+    line.lab.cut("h2")
+    try:
+        nothing = line.pdctl("apply", "--yes", "--host", "h1").must()
+        line.inside(f"chmod 600 {CONFIG}/proxy.json")
+        looked = line.pdctl("diff", "--host", "h1", "--exit-code").must(2)
+        done = line.pdctl("apply", "--yes", "--host", "h1").must()
+        asked = line.pdctl("apply", "--yes", "--role", "decoder").must(1)
+    finally:
+        line.lab.uncut("h2")
+    assert "Nothing to do" in nothing.out and "h2 was left out: " in nothing.out
+    for ran in (nothing, done):
+        assert f"{left_out}; nothing was proven\n" in ran.err and "error: " not in ran.err
+    assert f"{left_out}\n" in looked.err
+    assert "error: some hosts were left out" in asked.err
+    assert line.diff()["empty"]
+
+
 def test_with_json_the_error_of_a_host_is_in_the_one_document(line: Line) -> None:
     of_h2(line, user="nobody-here")
     for words in (("diff",), ("apply", "--yes", "--no-verify")):

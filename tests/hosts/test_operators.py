@@ -131,6 +131,16 @@ def test_after_a_kill_the_lock_is_stale_here_and_taken_over_with_a_word(line: Li
     converges(line)
 
 
+def test_a_lock_whose_holder_is_at_work_on_this_machine_is_not_removed_unawares(line: Line) -> None:
+    running = begun(line)
+    asked = line.pdctl("unlock").must(1)
+    first = finished(running).must()
+    careful = f"careful: its process {running.pid} still runs on this machine: `"
+    assert careful in asked.err and "apply --yes --no-verify`\n" in asked.err
+    assert asked.err.index(careful) < asked.err.index("nobody can be asked")
+    assert first.status == 0 and unlocked(line)
+
+
 POLITE = (signal.SIGINT, *(pytest.param(each, marks=soak) for each in (signal.SIGTERM, signal.SIGHUP)))
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from pdctl.apply.lock import alive
 from pdctl.hosts import holder
-from pdctl.hosts.holder import OUTERMOST, owner_document, this_process, why_stale
+from pdctl.hosts.holder import OUTERMOST, owner_document, this_process, why_live, why_stale
 
 
 @pytest.fixture(autouse=True)
@@ -26,10 +27,15 @@ def test_a_process_that_runs_is_not_stale_and_one_that_ended_is() -> None:
         assert started
         owner = replace(this_process(), pid=other.pid, started=started)
         assert why_stale(owner) == ""
+        shown = f"`{sys.executable} -c 'input()'`"
+        assert why_live(owner) == f"its process {other.pid} still runs on this machine: {shown}"
+        assert why_live(replace(owner, machine="another")) == ""
+        assert alive([owner, owner, replace(owner, boot="another")]) == [why_live(owner)]
         assert other.stdin
         other.stdin.close()
         other.wait()
     assert why_stale(owner) == f"its process {other.pid} on this machine has ended"
+    assert why_live(owner) == ""
 
 
 def test_a_pid_that_is_used_again_is_another_process() -> None:

@@ -11,7 +11,7 @@ from pdctl.errors import ApplyError
 from pdctl.plan import Action, Plan, make_plan
 from pdctl.plan.agreement import refuse_split
 from pdctl.plan.dependents import select
-from pdctl.plan.targets import Selection, Targets, World, narrowed
+from pdctl.plan.targets import Selection, Targets, World, hosts_named, narrowed
 from pdctl.state import File, Key, Resource, Unit, Venv
 from pdctl.topology import Topology
 from tests.plan.changes import SPEC, Edit, edit
@@ -220,3 +220,21 @@ def test_nor_put_as_files_alone_below_what_goes_on(more: dict[str, str]) -> None
     assert plan.changes and not plan.restarts
     with pytest.raises(ApplyError, match=r"agree on it, and only the files of decoder-\d would change"):
         refuse_split("chat", selection, world_of(done), done.reasons)
+
+
+@pytest.mark.parametrize(
+    ("targets", "hosts"),
+    [
+        (Targets(hosts=("h1",)), {"h1"}),
+        (Targets(instances=("decoder-0",)), {"h2"}),
+        (Targets(roles=("proxy",)), {"h1"}),
+        (Targets(roles=("decoder",)), {"h1", "h2"}),
+        (Targets(hosts=("h1",), instances=("decoder-0",)), set()),
+        (Targets(instances=("decoder-9",)), {"h1", "h2"}),  # it left the spec: nobody knows where it was
+        (Targets(layers=("runtime",)), {"h1", "h2"}),
+    ],
+)
+def test_targets_are_about_the_hosts_on_which_they_may_name_something(
+    targets: Targets, hosts: set[str]
+) -> None:
+    assert hosts_named(edit().topology, targets) == hosts
