@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from pdctl.errors import SpecError
 from pdctl.hosts.timing import laps
 from pdctl.parts.cluster_lock import lock_file
 from pdctl.spec.load import Reading, inspect_file
@@ -73,7 +74,12 @@ def _with_lock(judgement: Judgement, path: Path) -> Judgement:
 
 
 def tell_warnings(judgement: Judgement) -> None:
-    for warning in judgement.warnings:
+    tell(judgement.warnings)
+
+
+def tell(warnings: Iterable[SpecError]) -> None:
+    """Each with its next step."""
+    for warning in warnings:
         sys.stderr.write(f"warning: {warning}\n" + (f"  hint: {warning.hint}\n" if warning.hint else ""))
 
 

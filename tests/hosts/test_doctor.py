@@ -83,6 +83,25 @@ def test_a_taken_port_names_its_process(line: Line) -> None:
     assert "hint: end that process, or choose another port" in ran.out
 
 
+def test_errors_stop_an_apply_before_any_change_and_warnings_are_told(line: Line) -> None:
+    line.write({"hosts": SPEC["hosts"][:1]}, decoders={"count": 3})
+    tree = "find /etc/pdctl /var/lib/pdctl /opt/pdctl/venvs -newer /etc/hostname -printf '%p %T@\\n' | sort"
+    held = "systemd-run -q --unit taken python3 -m http.server 7202"
+    with broken(line, held, "systemctl stop taken"):
+        line.inside("until ss -ltn | grep -q :7202; do sleep 0.1; done")
+        before = line.inside(tree)
+        ran = line.pdctl("apply", "--yes").must(1)
+        assert line.inside(tree) == before
+        whole = line.pdctl("apply", "--yes", "--json").must(1).json
+    assert "error: `line` would not work there, and nothing was changed" in ran.err
+    assert "port 7202 (decoder-2) is held by python3, pid " in ran.err and "[FACT007]" in ran.err
+    assert whole["did"] == {} and [error["rule"] for error in whole["errors"]] == ["FACT007"]
+    ran = line.apply("--no-verify")
+    assert ran.err.count("warning: ") == 0
+    line.write({"hosts": SPEC["hosts"][:1]})
+    line.apply("--no-verify")
+
+
 def test_a_full_disk_is_told(line: Line) -> None:
     with broken(line, "mount -t tmpfs -o size=1m tmpfs /opt", "umount /opt"):
         ran = line.pdctl("doctor", "--json").must(1)
