@@ -11,6 +11,8 @@ from pdctl.plan.model import Action, Change
 from pdctl.plan.text import file_diff
 from pdctl.state import Key, Resource, State, Unit, difference
 
+DROP_IN = "drop-in "  # how a unit's deviation begins that is another's file: pdctl_observe_units
+
 
 def action(want: Resource | None, have: Resource | None) -> Action | None:
     """What brings `have` to `want`; None when nothing has to be done."""
@@ -58,17 +60,24 @@ def diff(
 
 def _why(want: Resource | None, have: Resource | None) -> tuple[str, ...]:
     if want is None:
-        return ("no longer in the spec",)
+        return ("no longer in the spec", *_drop_ins(have))
     if have is None:
         return ("missing",)
     if isinstance(want, Unit) and isinstance(have, Unit):
-        return tuple(taken_up(want, have))
+        return (*taken_up(want, have), *_drop_ins(have))
     return difference(want, have) + ((DOWNGRADE,) if is_downgrade(want, have) else ())
+
+
+def _drop_ins(have: Resource | None) -> Iterator[str]:
+    """Somebody wrote them: that they go is never left unsaid."""
+    for word in have.deviations if isinstance(have, Unit) else ():
+        if word.startswith(DROP_IN):
+            yield f"remove {word}"
 
 
 def taken_up(want: Unit, have: Unit) -> Iterator[str]:
     """The difference in words of what is done about it, where a running proxy does it without a restart."""
-    told = have
+    told = have = replace(have, deviations=tuple(d for d in have.deviations if not d.startswith(DROP_IN)))
     if have.loaded and have.revision == want.revision:
         told = replace(have, loaded=want.loaded, drained=want.drained, sides=want.sides)
     yield from difference(want, told)

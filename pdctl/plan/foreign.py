@@ -15,8 +15,8 @@ FLAPS = 3  # a single crash is over; one that comes again and again is not
 
 @dataclass(frozen=True)
 class Foreign:
-    """`kind` is `port`, `gpu`, `driver`, `kernel`, `reboot`, `binary` or `flapping`; `subject` the port, GPU,
-    package, kernel or unit. Of `reboot` is what only a reboot puts in force: until then the host is not in
+    """`kind` is `port`, `gpu`, `driver`, `kernel`, `reboot` or `flapping`; `subject` the port, GPU, package,
+    kernel or unit. Of `reboot` is what only a reboot puts in force: until then the host is not in
     order.
 
     `instance` is whose place it is; the rest says who is there.
@@ -38,10 +38,6 @@ class Foreign:
         """In words: `GPU 3 (decoder-0) is used by python3, pid 812 of bob, 4096 MiB`."""
         if self.words:
             return self.words
-        if self.kind == "binary":
-            return (
-                f"{self.subject} runs a {self.process} that has been replaced since: restart it in its time"
-            )
         place = f"GPU {self.subject}" if self.kind == "gpu" else f"port {self.subject}"
         verb = "is used by" if self.kind == "gpu" else "is held by"
         who = f"{self.process or 'a process'}, pid {self.pid}" + (f" of {self.user}" if self.user else "")

@@ -14,6 +14,7 @@ WHOLE = {"create": "new", "delete": "goes", "forget": "leaves the record, stays 
 DIFF_STYLE = {"+": "green", "-": "red", "@": "cyan"}
 REVISION = re.compile(r"\b[0-9a-f]{16}\b")
 UNITS = "/etc/systemd/system/"
+DROP_IN = "remove drop-in "
 DIFF_INDENT = 10
 
 Row = Mapping[str, Any]
@@ -90,6 +91,10 @@ def _whole(owner: str, rows: list[Row], page: Page, why: str, action: str) -> No
     title = f"{owner or 'the host'}" + ("" if action == "create" else f"  {WHOLE[action]}")
     page.line(_symbol(action), title, (f"  {why}" if why else "", "dim"), indent=4)
     page.line((parts, "dim"), indent=8, hang=0)
+    for row in rows:
+        for word in row["why"]:
+            if word.startswith(DROP_IN):  # somebody else's file goes as well
+                page.line(_symbol(action), word, indent=6)
 
 
 def _row(row: Row, page: Page, mark: str, *, diffs: bool) -> None:

@@ -27,6 +27,8 @@ from ansible.module_utils.pdctl_record import TREE, Record
 from ansible.module_utils.pdctl_rows import Row, Rows, row_id, row_of
 from ansible.module_utils.pdctl_units import (
     RELOAD,
+    drop_in_lines,
+    dropped_in,
     halt_units,
     is_stopped,
     put_units,
@@ -59,6 +61,7 @@ def converge(request: Row, secrets: Secrets, dry: bool, did: list[str]) -> None:
 
 def foretell(work: Work) -> None:
     work.did += [work.headline(row) for row in work.todo()]
+    work.did += [line for row in work.todo() for line in drop_in_lines(dropped_in(work.have(row)))]
     work.did += [effect_line([path]) for path in work.own_effects()]
     work.did += [f"stop {row['name']}" for row in work.halt]
     work.did += [f"delete {key.replace(':', ' ', 1)}" for key in work.doomed if key in work.seen]
@@ -265,8 +268,9 @@ def put_and_wait(todo: list[Row], work: Work) -> None:
     work.reached = True
     if todo:
         wait_fabric(todo)
-        touched = put_units(todo, have, work.our_files())
+        touched, removed = put_units(todo, have, work.our_files())
         work.done(*todo)
+        work.did += drop_in_lines(removed)
     invocations = {name: row["invocation"] for name, row in have.items()}
     work.record.timings.update(wait_healthy(work.units, invocations, touched, work.served))
 

@@ -14,7 +14,7 @@ from ansible.module_utils.pdctl_packages import purge_packages
 from ansible.module_utils.pdctl_receive import clear_sent
 from ansible.module_utils.pdctl_record import PACKAGE, TREE, Record, other_records
 from ansible.module_utils.pdctl_rows import Row, Rows, row_id, row_of
-from ansible.module_utils.pdctl_units import remove_units
+from ansible.module_utils.pdctl_units import drop_in_lines, dropped_in, remove_units
 from ansible.module_utils.pdctl_venvs import remove_venv
 
 ORDER = ("unit", "file", "venv", "package", "user", "directory")
@@ -56,6 +56,7 @@ def delete(keys: list[str], existing: Rows, record: Record, did: list[str]) -> N
         if some:
             left = remove(kind, [key.split(":", 1)[1] for key in some])
             did += [f"delete {_words(key)}" for key in some if key in existing and key not in left]
+            did += [line for key in some for line in drop_in_lines(dropped_in(existing.get(key)))]
             did += [f"leave {_words(key)}: {left[key]}" for key in some if key in left]
     for key in keys:
         record.forget(key)

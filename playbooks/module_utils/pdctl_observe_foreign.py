@@ -16,7 +16,6 @@ from ansible.module_utils.pdctl_rows import Row
 from ansible.module_utils.pdctl_sockets import command_of, holders, listening, sockets_of, unit_of
 
 GROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified")  # either layout
-GONE = " (deleted)"  # what the kernel adds to a path that is no more: proc(5), /proc/pid/exe
 # nvidia-smi --help-query-compute-apps
 APP_FIELDS = ("gpu_uuid", "pid", "used_memory")
 
@@ -35,7 +34,6 @@ def foreign(
         return [
             *foreign_ports(claims.get("ports", []), cluster, units),
             *foreign_gpus(claims.get("gpus", {}), cluster, gpus, notes),
-            *(replaced_binaries(units) if claims else ()),
         ]
     except OSError as error:  # no plan rests on it
         notes.append(f"foreign processes: {error.strerror or error}")
@@ -61,23 +59,6 @@ def foreign_ports(claimed: list[list[Any]], cluster: str, units: Iterable[str]) 
                 port = sockets[inode]
                 found.setdefault(port, told("port", str(port), wanted[port][1], pid))
     return [found[port] for port in sorted(found)]
-
-
-def replaced_binaries(units: Iterable[str]) -> list[Row]:
-    """Units whose program was replaced while it ran, as by an upgrade of Python: one process of each."""
-    found = []
-    for unit in units:
-        old = [(pid, path) for pid in members(unit) for path in [program_of(pid)] if path.endswith(GONE)]
-        for pid, path in old[:1]:
-            found.append({"kind": "binary", "subject": unit, "pid": pid, "process": path[: -len(GONE)]})
-    return found
-
-
-def program_of(pid: int) -> str:
-    try:
-        return os.readlink(f"/proc/{pid}/exe")
-    except OSError:
-        return ""
 
 
 def meets(one: str, two: str) -> bool:

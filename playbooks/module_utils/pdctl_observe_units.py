@@ -13,7 +13,7 @@ from ansible.module_utils.pdctl_control import (
     SilentError,
     proxy_state,
 )
-from ansible.module_utils.pdctl_process import short_limits
+from ansible.module_utils.pdctl_process import replaced_program, short_limits
 from ansible.module_utils.pdctl_rows import Row
 from ansible.module_utils.pdctl_sockets import ports_of
 
@@ -66,7 +66,7 @@ def observe_unit(row: Row, state: State, ours: set[str], manager: dict[str, str]
     deviations = []
     if REVISION in environment and not other:
         deviations += argv_deviations(row, running) + environment_deviations(row, environment, manager)
-        deviations += short_limits(row, running)
+        deviations += short_limits(row, running) + replaced_program(running)
     if state["NeedDaemonReload"] == "yes":
         deviations.append("needs daemon-reload")
     deviations += [f"drop-in {path}" for path in drop_ins(row["name"], state) if path not in ours]

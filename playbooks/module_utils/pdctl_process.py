@@ -1,11 +1,14 @@
-"""Processes of a unit in /proc -> limits that are too low for them, and how much they have read."""
+"""Processes of a unit in /proc -> limits too low for them, a replaced program, how much they have read."""
 
 from __future__ import annotations
 
+import os
 import re
 
 from ansible.module_utils.pdctl_rows import Row
 
+GONE = " (deleted)"  # what the kernel adds to a path that is no more: proc(5), /proc/pid/exe
+MEMORY = "/memfd:"  # a program that never was a file: memfd_create(2)
 UNLIMITED = "unlimited"
 LIMIT = re.compile(r"^(Max .+?) {2,}(\S+) ", re.MULTILINE)  # the soft one: the one that counts (proc(5))
 READ = re.compile(r"^(?:rchar|read_bytes): (\d+)$", re.MULTILINE)
@@ -20,6 +23,18 @@ def short_limits(row: Row, pid: int) -> list[str]:
         for name, wanted in least
         if name in has and _amount(has[name]) < _amount(wanted)
     ]
+
+
+def replaced_program(pid: int) -> list[str]:
+    """That it still runs a program which another has taken the place of, as after an upgrade of Python: what
+    it loads from now on is of another version than itself."""
+    try:
+        program = os.readlink(f"/proc/{pid}/exe")
+    except OSError:  # it has ended, or is another user's and this is not root
+        return []
+    if not program.endswith(GONE) or program.startswith(MEMORY):
+        return []
+    return [f"runs with a replaced {program[: -len(GONE)]}: restart pending"]
 
 
 def bytes_read(pids: list[int]) -> int:

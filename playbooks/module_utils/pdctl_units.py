@@ -6,6 +6,7 @@ import contextlib
 import glob
 import os
 import subprocess
+from collections.abc import Iterable
 
 from ansible.module_utils.pdctl_difference import Problem, difference
 from ansible.module_utils.pdctl_files import run
@@ -14,14 +15,15 @@ from ansible.module_utils.pdctl_reload import TAKEN_UP, gentle_words, take_up
 from ansible.module_utils.pdctl_rows import Row, Rows
 
 MADE_BY_SYSTEMD = (("/var/cache", "CacheDirectory"), ("/run", "RuntimeDirectory"))
+DROP_IN = "drop-in "  # how the deviation for one begins: see pdctl_observe_units
 RELOAD = "needs daemon-reload"  # mended without a restart: see Work.with_restart
 STOPPED = ("inactive", "failed")  # a masked one may still run: it is restarted
 
 
-def put_units(rows: list[Row], have: Rows, ours: set[str]) -> set[str]:
+def put_units(rows: list[Row], have: Rows, ours: set[str]) -> tuple[set[str], list[str]]:
     """Everything queued at once: systemd does the work in parallel, the wait for health comes after.
 
-    Returns the units that were started or restarted.
+    Returns the units that were started or restarted, and the drop-ins of others that were removed.
     """
     names = [row["name"] for row in rows]
     states = unit_states(names)
@@ -39,7 +41,7 @@ def put_units(rows: list[Row], have: Rows, ours: set[str]) -> set[str]:
     enable = [row["name"] for row in rows if states[row["name"]]["UnitFileState"] != "enabled"]
     if enable:
         run(["systemctl", "enable", "--quiet", *enable], "enable")
-    return queue(rows, have)
+    return queue(rows, have), removed
 
 
 def queue(rows: list[Row], have: Rows) -> set[str]:
@@ -73,6 +75,7 @@ def unit_headline(want: Row, have: Row | None) -> str:
         return f"start {name}"
     if is_stopped(have):
         return f"start {name}: it was {have['active']}"
+    # What is done about drop-ins is told in lines of their own: drop_in_lines.
     words = difference(want, have)
     if needs_restart(want, have):
         return f"restart {name}: {'; '.join(words) or 'what it works with was restarted'}"
@@ -81,6 +84,17 @@ def unit_headline(want: Row, have: Row | None) -> str:
     rest = difference(want, taken_up) if gentle else words
     verb = "reload" if have["enabled"] else "enable"
     return "; ".join([f"{verb} {name}: {'; '.join(rest)}"] * bool(rest) + gentle)
+
+
+def drop_in_lines(paths: Iterable[str]) -> list[str]:
+    """Somebody wrote them: that they go is never left unsaid."""
+    return [f"remove drop-in {path}" for path in paths]
+
+
+def dropped_in(have: Row | None) -> list[str]:
+    """The drop-ins of others that were seen beside a unit."""
+    found = [word.partition(DROP_IN)[2] for word in (have or {}).get("deviations", ())]
+    return [path for path in found if path]
 
 
 def halt_units(names: list[str]) -> None:

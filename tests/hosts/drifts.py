@@ -13,6 +13,7 @@ SITE = "$(echo /opt/pdctl/venvs/simulator-*)/lib/python3.11/site-packages"
 D0, D1, P0, PROXY = (unit(name) for name in ("decoder-0", "decoder-1", "prefiller-0", "proxy"))
 SOCKET = f"/run/pdctl/{CLUSTER}/proxy/control.sock"
 AGAIN = "restarted outside pdctl since the last apply"
+REPLACED = "python3.11: restart pending"
 WAITING = "active activating/auto-restart -> active"
 
 
@@ -135,6 +136,21 @@ CASES = {
         f"rm {SOCKET}",
         {f"unit:{PROXY}": "its control socket does not answer"},
         again=frozenset({"proxy"}),
+    ),
+    "unit that failed for good": ended(
+        "decoder-0",
+        "h2",
+        f"{drop_in(D0, 'Restart=no')}; kill -9 $(systemctl show --value -p MainPID {D0}); "
+        f"until systemctl is-failed -q {D0}; do :; done; rm -r {UNITS}/{D0}.d; systemctl daemon-reload",
+        "active failed -> active",
+    ),
+    "Python replaced under all that runs": Case(
+        "h1",
+        # As a package is unpacked: the new file takes the name of the old one, which runs on without any.
+        "python=$(readlink -f /opt/pdctl/venvs/simulator-*/bin/python); cp -a $python $python.new; "
+        "mv $python.new $python",
+        {f"unit:{name}": REPLACED for name in (D1, P0, PROXY)},
+        again=frozenset({"decoder-1", "prefiller-0", "proxy"}),
     ),
     "engine restarted by hand": Case("h1", f"systemctl restart {D1}", {f"unit:{D1}": AGAIN}, hit=ONE),
     "environment changed by a drop-in": Case(

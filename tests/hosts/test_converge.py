@@ -89,7 +89,8 @@ DRIFT = {
         f"systemctl daemon-reload; systemctl restart {unit_name('decoder-0')}",
         [
             f"restart {unit_name('decoder-0')}: environment: DEBUG added; "
-            f"drop-in /etc/systemd/system/{unit_name('decoder-0')}.d/x.conf"
+            f"drop-in /etc/systemd/system/{unit_name('decoder-0')}.d/x.conf",
+            f"remove drop-in /etc/systemd/system/{unit_name('decoder-0')}.d/x.conf",
         ],
         {"decoder-0"},
     ),

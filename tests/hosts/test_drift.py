@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -53,6 +54,8 @@ FIRST = (
     "stopped unit",
     "killed decoder",
     "killed prefiller",
+    "unit that failed for good",
+    "Python replaced under all that runs",
     "environment changed by a drop-in",
     "masked unit",
     "unit file of another mode",
@@ -77,6 +80,9 @@ def test_drift_is_told_and_repaired_and_nothing_else_restarts(line: Line, table:
     assert_told(told, case.told)
     assert {row["host"] for row in plan["drift"]} == {case.host}
     assert all(change["drift"] for change in plan["changes"])
+    gone = [entry for entry in done["did"].get(case.host, ()) if entry.startswith("remove drop-in ")]
+    assert gone == [why for change in plan["changes"] for why in change["why"] if why.startswith("remove ")]
+    assert bool(gone) == ("drop-in" in what)
     announced = {row["instance"] for row in plan["restarts"]} | (sound.keys() - hurt.keys())
     assert announced == case.again
     repaired = line.lives()
@@ -126,6 +132,18 @@ def test_drift_is_shown_apart_from_changes_on_the_screen(line: Line) -> None:
     assert drift == f"Changed outside pdctl since the last apply:\n  ! h1  {name}  content"
     assert changes.startswith(f"Changes:\n  h1\n    proxy\n      ~ {name}  content; drift\n")
     assert "-# by hand" in changes
+
+
+def test_a_replaced_program_is_a_restart_that_is_pending_on_the_screen(line: Line) -> None:
+    line.inside(CASES["Python replaced under all that runs"].script)
+    shown = line.pdctl("diff", "--drift-only", "--exit-code").must(2).out
+    assert re.search(
+        rf"^  ! h1  unit {D1}  runs with a replaced \S+/python3.11: restart pending$", shown, re.M
+    )
+    assert "Also seen" not in shown
+    plan = line.pdctl("diff").must().out
+    causes = r"decoder-1 on h1  because runs with a replaced \S+/python3.11: restart pending"
+    assert re.search(causes, plan) and "Drain decoder-1" in plan
 
 
 def test_status_counts_drift_and_names_what_does_not_run(line: Line) -> None:

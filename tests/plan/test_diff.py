@@ -97,3 +97,17 @@ def test_drift_is_told_from_a_change_of_the_spec() -> None:
     [asked] = changes({key: wanted}, {key: as_left}, {key: as_left})
     [removed] = changes({key: as_left}, {}, {key: as_left})
     assert (drifted.drift, asked.drift, removed.drift) == (True, False, True)
+
+
+DROP_IN = "drop-in /etc/systemd/system/web.service.d/by-hand.conf"
+
+
+def test_a_drop_in_that_goes_is_named_beside_what_it_did() -> None:
+    key, want = Key("h1", "unit:web.service"), Unit("web.service", revision="r1")
+    have = replace(want, deviations=("environment: DEBUG added", DROP_IN))
+    [row] = changes({key: want}, {key: have})
+    assert row.why == ("environment: DEBUG added", f"remove {DROP_IN}")
+    [row] = changes({key: want}, {key: replace(want, deviations=(DROP_IN,))})
+    assert (row.action, row.why) == (Action.UPDATE, (f"remove {DROP_IN}",))
+    [row] = changes({}, {key: have})
+    assert row.why == ("no longer in the spec", f"remove {DROP_IN}")

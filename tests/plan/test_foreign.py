@@ -47,11 +47,6 @@ def test_an_nvidia_smi_that_fails_is_told_once() -> None:
     assert [(row.host, row.kind, row.what) for row in found] == [("h1", "driver", note)]
 
 
-def test_a_program_that_was_replaced_is_told() -> None:
-    row = Foreign("binary", "pdctl-chat-proxy.service", pid=9, process="/usr/bin/python3.11")
-    assert row.what.startswith("pdctl-chat-proxy.service runs a /usr/bin/python3.11 that has been replaced")
-
-
 @pytest.mark.parametrize(("crashes", "told"), [(1, 0), (3, 1)])
 def test_a_unit_that_keeps_ending_is_told(crashes: int, told: int) -> None:
     unit = Unit("pdctl-chat-decoder-0.service", crashes=crashes)

@@ -10,6 +10,7 @@ import pytest
 from ansible.module_utils import pdctl_apply, pdctl_host_lock, pdctl_receive
 from ansible.module_utils.pdctl_difference import Problem, told
 from ansible.module_utils.pdctl_receive import receive
+from ansible.module_utils.pdctl_units import drop_in_lines, dropped_in
 
 from tests.playbooks.conftest import directory_row, file_row, needs_root, request_in
 
@@ -252,3 +253,9 @@ def test_a_file_that_arrived_short_is_refused(tmp_path: Path) -> None:
 
 def row_id(row: dict[str, Any]) -> str:
     return f"{row['kind']}:{row['path']}"
+
+
+def test_check_mode_and_removal_name_the_drop_ins_that_go() -> None:
+    path = "/etc/systemd/system/web.service.d/by-hand.conf"
+    have = {"deviations": ["environment: DEBUG added", f"drop-in {path}"]}
+    assert drop_in_lines(dropped_in(have)) == [f"remove drop-in {path}"] and dropped_in(None) == []

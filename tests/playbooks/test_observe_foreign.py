@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -17,11 +15,8 @@ from ansible.module_utils.pdctl_observe_foreign import (
     foreign_ports,
     meets,
     parse_apps,
-    program_of,
-    replaced_binaries,
 )
 
-from tests.labs import until
 from tests.playbooks.conftest import needs_root
 
 ME = os.getpid()
@@ -109,20 +104,6 @@ def test_all_of_it_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         rows = foreign({"ports": ports, "gpus": {"1": "decoder-0"}}, "chat", [], GPUS, [])
     assert [row["kind"] for row in rows] == ["port", "gpu"] and rows[1]["memory_mib"] is None
     assert foreign({}, "chat", [], GPUS, []) == []
-
-
-def test_a_program_that_was_replaced_while_it_ran_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = tmp_path / "cat"
-    shutil.copy("/bin/cat", program)
-    with subprocess.Popen([program], stdin=subprocess.PIPE) as running:
-        monkeypatch.setattr(pdctl_observe_foreign, "members", lambda unit: [running.pid])
-        until(lambda: program_of(running.pid) == str(program))
-        assert replaced_binaries(["u.service"]) == []
-        program.unlink()
-        [row] = replaced_binaries(["u.service"])
-    assert row == {"kind": "binary", "subject": "u.service", "pid": running.pid, "process": str(program)}
 
 
 def test_lines_of_nvidia_smi_that_are_none_are_left_out() -> None:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -181,3 +183,17 @@ def test_a_process_other_than_the_wanted_one_tells_the_ports_it_listens_on(
         monkeypatch.setattr(pdctl_observe_units, "members", lambda group: [os.getpid()])
         assert server.getsockname()[1] in seen(state, ROW | {"revision": "r2"})["ports"]
         assert seen(state, ROW | {"revision": "r1"})["ports"] == []
+
+
+def test_a_program_that_was_replaced_while_it_ran_is_a_deviation(tmp_path: Path) -> None:
+    """As by an upgrade of Python under it: the new file has the old one's name."""
+    program = tmp_path / "sh"
+    shutil.copy("/bin/sh", program)
+    argv = [str(program), "-c", "echo up; read line"]
+    with process(argv) as state:
+        row = {**ROW, "argv": argv}
+        assert seen(state, row)["deviations"] == []
+        shutil.copy("/bin/sh", tmp_path / "new")
+        (tmp_path / "new").rename(program)
+        assert seen(state, row)["deviations"] == [f"runs with a replaced {program}: restart pending"]
+        assert seen(state, {**row, "revision": "r2"})["deviations"] == []  # it restarts for that anyway

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -191,3 +192,16 @@ def test_a_difference_at_either_end_of_a_long_line_is_shown(end: str) -> None:
     diff = ["--- a", "+++ b", "@@ -1 +1 @@", f"-{LONG}{end}", f"+{LONG.replace('10.0.0.1', '10.0.0.9')}{end}"]
     [_, gone, come] = hunks(diff, 60)
     assert "10.0.0.1" in gone and "10.0.0.9" in come and len(come) < 60
+
+
+def test_a_drop_in_goes_with_an_instance_in_sight() -> None:
+    path = "/etc/systemd/system/pdctl-chat-prefiller-1.service.d/by-hand.conf"
+    done = edit(("count: 2\n  decoders", "count: 1\n  decoders"))
+    changes = tuple(
+        replace(c, why=(*c.why, f"remove drop-in {path}"))
+        if c.key.id.startswith("unit:pdctl-chat-pre")
+        else c
+        for c in done.plan.changes
+    )
+    shown = screen(replace(done, plan=replace(done.plan, changes=changes)), columns=None)
+    assert f"      - remove drop-in {path}\n" in shown
