@@ -28,7 +28,7 @@ class Preflight(NamedTuple):
         """Raises ErrorGroup where there are errors."""
         if self.errors:
             raise ErrorGroup(
-                f"`{cluster}` would not work there, and nothing was changed",
+                f"`{cluster}` would not work on its hosts, and nothing was changed",
                 self.errors,
                 hint="`pdctl doctor` shows every check; `suppress` sets one aside where that is possible",
             )

@@ -66,7 +66,7 @@ def test_errors_stop_and_warnings_are_told(facts: dict[str, Any], foreign: Any, 
     assert rules(health) == expected
     if health.errors:
         with pytest.raises(
-            ErrorGroup, match="`chat` would not work there, and nothing was changed"
+            ErrorGroup, match="`chat` would not work on its hosts, and nothing was changed"
         ) as caught:
             health.refuse("chat")
         assert caught.value.errors[0].where == "cluster.yaml:3:9: hosts[0]"

@@ -33,8 +33,8 @@ def test_a_second_cluster_on_taken_ports_is_told_who_holds_them_and_the_first_go
     lives = line.lives()
     line.write({"cluster": "second"})
     ran = line.pdctl("apply", "--yes", "--no-verify").must(1)
-    assert "error: `second` would not work there, and nothing was changed" in ran.err
-    assert "port 7200 (decoder-0) is held by python3, pid " in ran.err
+    assert "error: `second` would not work on its hosts, and nothing was changed" in ran.err
+    assert "port 7200 (decoder-0) is held by python, pid " in ran.err
     assert f", {unit('decoder-0')} [FACT007]" in ran.err
     for host in HOSTS:
         inside(line.lab, host, "test ! -e /etc/pdctl/second -a ! -e /var/lib/pdctl/second")
