@@ -14,9 +14,9 @@ from pdctl.plan.model import Action, Plan
 from pdctl.state import Key, State
 from pdctl.state.codec import resource_to_json
 
-COMPLETE, STARTED, BROKEN = "complete", "started", "broken"
+COMPLETE, STARTED, BROKEN, PARTIAL = "complete", "started", "broken", "partial"
 # How a generation ended of which hosts say different things: the first of these that any of them says.
-WORST = (BROKEN, STARTED, "interrupted", "failed", "partial", "abandoned", COMPLETE)
+WORST = (BROKEN, STARTED, "interrupted", "failed", PARTIAL, "abandoned", COMPLETE)
 NAMED = 4  # units in a summary
 
 
@@ -37,6 +37,15 @@ def complete(found: Mapping[str, Kept]) -> list[int]:
 def current(found: Mapping[str, Kept]) -> int:
     """The newest one that was reached in whole; 0 before the first."""
     return max(complete(found), default=0)
+
+
+def stands_for(found: Mapping[str, Kept], number: int) -> int:
+    """The generation that this one brought back, if it did; else itself."""
+    seen = set[int]()
+    while number not in seen:
+        seen.add(number)
+        number = next((row.restores for row in _all(found, number) if row.restores), number)
+    return number
 
 
 def next_number(found: Mapping[str, Kept]) -> int:
@@ -120,11 +129,17 @@ def summary(plan: Plan) -> str:
     return "; ".join(part for part in parts if part) or "record what is there"
 
 
+def is_whole(found: Mapping[str, Kept]) -> bool:
+    """Whether nothing of the newest generation is left open: neither cut off, nor made of a part only."""
+    newest = max(numbers(found), default=0)
+    return not newest or state_of(found, newest) in (COMPLETE, BROKEN, "abandoned")
+
+
 def unfinished(found: Mapping[str, Kept]) -> str:
     """What an apply that did not come to its end was at; empty when the last one did."""
     number = max(numbers(found), default=0)
     state = state_of(found, number) if number else COMPLETE
-    if state in (COMPLETE, BROKEN, "abandoned", "partial"):
+    if state in (COMPLETE, BROKEN, PARTIAL, "abandoned"):
         return ""
     row = min(_all(found, number), key=lambda row: row.age_s)
     ended = {"failed": "failed", "interrupted": "was interrupted"}.get(state, "was cut off")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from pdctl.apply.generations import BROKEN, complete, current, numbers, state_of
+from pdctl.apply.generations import BROKEN, complete, current, numbers, stands_for, state_of
 from pdctl.apply.lock import is_live
 from pdctl.errors import ApplyError, ErrorGroup, HostError, PdctlError
 from pdctl.hosts.observation import Generation, Kept
@@ -61,13 +61,10 @@ def spec_of(sessions: Sessions, seen: Past, number: int) -> str:
 
 
 def target(seen: Past, number: int | None) -> int:
-    """The generation to go back to: `number`, or else the one before the current. Raises ApplyError."""
-    done, now = complete(seen.kept), current(seen.kept)
+    """The generation to go back to: `number`, or else the last good one. Raises ApplyError."""
+    done = complete(seen.kept)
     if number is None:
-        before = [each for each in done if each < now]
-        if not before:
-            raise ApplyError(f"`{seen.cluster}` has no generation before the present one")
-        return before[-1]
+        return _last_good(seen, done)
     if number not in numbers(seen.kept):
         raise ApplyError(f"there is no generation {number} of `{seen.cluster}`", hint=_there_are(seen))
     if number not in done:
@@ -79,6 +76,29 @@ def target(seen: Past, number: int | None) -> int:
             hint=_there_are(seen),
         )
     return number
+
+
+def _last_good(seen: Past, done: Sequence[int]) -> int:
+    """After one that was not reached in whole, that is the one which ran before it. Else the one before the
+    present, as often as one asks: a way back was made from what it brought back, and never leads forward."""
+    now = current(seen.kept)
+    if now and max(numbers(seen.kept)) > now:
+        return now
+    here = stands_for(seen.kept, now)
+    before = [each for each in done if each < here]
+    if not before:
+        told = f", which brought back {here}" if here != now else ""
+        raise ApplyError(
+            f"`{seen.cluster}` has no generation before the present one ({now or 'none'}{told})",
+            hint=_there_are(seen),
+        )
+    return before[-1]
+
+
+def told_of(seen: Past, number: int) -> str:
+    """`generation 3 (2030-01-02 03:04, ann@desk): create 3`."""
+    row = next(iter(_having(seen, number).values()))
+    return f"generation {number} ({row.at[:16].replace('T', ' ')}, {row.by}): {row.what}"
 
 
 def held_by_all(sessions: Sessions, seen: Past, number: int) -> tuple[State, dict[str, PdctlError]]:

@@ -10,6 +10,7 @@ from typing import Any
 from pdctl.apply.departed import departed
 from pdctl.apply.generations import (
     COMPLETE,
+    PARTIAL,
     complete,
     manifest_header,
     next_number,
@@ -75,11 +76,15 @@ def close_off(sessions: Sessions, seen: Look, about: About, say: Say) -> None:
 
 def came_out(held: Held, seen: Look, after: Look, failed: Iterable[str] = ()) -> None:
     """Hosts are done that are not among those that `failed` and where a second look finds nothing left to do,
-    nor a unit that was not seen healthy; what garbage is, follows from that."""
+    nor a unit that was not seen healthy; what garbage is, follows from that.
+
+    With hosts left out it is no whole: going back to it would mix it with what those hosts held before.
+    """
     left = {change.key.host for change in after.plan.changes} | {r.host for r in after.plan.restarts}
     left |= {drift.key.host for drift in after.plan.drift if drift.unproven} | set(failed)
-    held.states = {host: COMPLETE for host in after.seen.facts if host not in left}
-    if left or after.seen.failures:
+    away = bool(seen.seen.failures or after.seen.failures)
+    held.states = {host: PARTIAL if away else COMPLETE for host in after.seen.facts if host not in left}
+    if left or away:
         return
     done = [*complete(seen.seen.kept), held.number]
     held.oldest = oldest_kept(done, seen.topology.spec.generations.keep)

@@ -146,7 +146,7 @@ def _carry_out(
     seen: Look, bundle: Path | None, yes: bool, console: Console, about: About, sessions: Sessions
 ) -> dict[str, Any]:
     from pdctl.apply.consent import refuse_downgrades
-    from pdctl.apply.generations import unfinished
+    from pdctl.apply.generations import is_whole
     from pdctl.apply.lock import is_live
     from pdctl.apply.making import close_off
     from pdctl.cli.carry import carry_out, say
@@ -156,6 +156,6 @@ def _carry_out(
         confirm("Apply this plan?", yes)
         return carry_out(seen, bundle, console, about, sessions)
     whole = not seen.selection and not seen.failures
-    if whole and unfinished(seen.seen.kept) and not is_live(seen.seen.kept):
+    if whole and not is_whole(seen.seen.kept) and not is_live(seen.seen.kept):
         close_off(sessions, seen, about, say)
     return {}

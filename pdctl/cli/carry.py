@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from pdctl.apply.ending import raise_for
+from pdctl.apply.generations import PARTIAL
 from pdctl.apply.look import Look, look_for, within
 from pdctl.apply.making import DESTROY, About, came_out, making, unmaking
 from pdctl.apply.requests import Supply
@@ -21,8 +22,6 @@ from pdctl.hosts.timing import laps
 from pdctl.plan.document import plan_document
 from pdctl.state import State
 from pdctl.views.progress import Progress
-
-PARTIAL = "partial"  # a generation of which only a part was asked for
 
 
 def carry_out(

@@ -65,7 +65,7 @@ def rollback(
     generation: Annotated[
         str | None,
         typer.Argument(
-            help="Its number in `pdctl history`; default: the one before the present.", show_default=False
+            help="Its number in `pdctl history`; default: the one before what runs.", show_default=False
         ),
     ] = None,
     path: Spec = CLUSTER,
@@ -79,7 +79,7 @@ def rollback(
     topology = load_topology(path)
 
     from pdctl.apply.account import account
-    from pdctl.apply.history import past, target
+    from pdctl.apply.history import past, target, told_of
     from pdctl.apply.quiet import when_quiet
     from pdctl.apply.rollback import look_back
     from pdctl.cli.carry import say
@@ -97,6 +97,7 @@ def rollback(
         goal = f"generation {back.number}"
         document = plan_document(back.look.plan, replace(account(back.look), goal=goal))
         if not json:
+            out().print(f"Back to {told_of(seen, back.number)}", markup=False, highlight=False)
             show_plan(document, out(), diffs=False)
         carried = {"format": "pdctl-rollback/1", "to": back.number, "plan": document, "did": {}}
         with completing(carried, json):
@@ -153,7 +154,7 @@ def _number(generation: str | None, path: Path) -> tuple[int | None, Path]:
 
 
 def _carried_back(back: Back, yes: bool, sessions: Sessions) -> dict[str, Any]:
-    from pdctl.apply.generations import unfinished
+    from pdctl.apply.generations import is_whole
     from pdctl.apply.lock import is_live
     from pdctl.apply.making import About, close_off
     from pdctl.cli.carry import carry_out, say
@@ -164,7 +165,7 @@ def _carried_back(back: Back, yes: bool, sessions: Sessions) -> dict[str, Any]:
         confirm(f"Roll back to generation {back.number}?", yes)
         return carry_out(back.look, None, err(), about, sessions)
     found = back.look.seen.kept
-    if not back.look.failures and unfinished(found) and not is_live(found):
+    if not back.look.failures and not is_whole(found) and not is_live(found):
         close_off(sessions, back.look, about, say)
     return {}
 

@@ -46,9 +46,37 @@ def test_the_way_back_goes_to_the_one_before_or_the_one_named(
     assert target(past(*map(made, numbers)), asked) == goes_to
 
 
+def back(number: int, to: int, state: str = "complete") -> Generation:
+    return replace(made(number, state), restores=to)
+
+
+@pytest.mark.parametrize("state", ["failed", "started", "interrupted", "partial"])
+def test_after_what_was_not_reached_in_whole_the_way_back_is_to_what_ran_before(state: str) -> None:
+    assert target(past(made(1), made(2), made(3, state)), None) == 2
+    assert target(past(made(1), made(2), back(3, 1, state)), None) == 2
+
+
+def test_each_further_way_back_goes_further_and_never_forward_again() -> None:
+    one = [made(11), made(12), made(13), made(14)]
+    assert target(past(*one), None) == 13
+    two = [*one, back(15, 13)]
+    assert target(past(*two), None) == 12
+    three = [*two, back(16, 12)]
+    assert target(past(*three), None) == 11
+    assert target(past(*three, made(17)), None) == 16
+    with pytest.raises(ApplyError, match=r"before the present one \(17, which brought back 11\)") as caught:
+        target(past(*three, back(17, 11)), None)
+    assert caught.value.hint and "pdctl history" in caught.value.hint
+
+
+def test_a_way_back_through_a_way_back_counts_as_what_that_brought_back() -> None:
+    seen = past(made(1), made(2), made(3), back(4, 2), made(5), back(6, 4))
+    assert target(seen, None) == 1
+
+
 def test_what_was_not_reached_in_whole_is_skipped_and_refused() -> None:
     seen = past(made(1), made(2, "failed"), made(3), made(4, "started"))
-    assert target(seen, None) == 1
+    assert target(seen, None) == 3
     with pytest.raises(ApplyError, match=r"generation 2 was never reached in whole \(failed\)") as caught:
         target(seen, 2)
     assert caught.value.hint == "there are: 1, 3; see `pdctl history`"
@@ -155,7 +183,7 @@ def test_a_generation_that_a_host_cannot_read_any_more_is_broken_for_all_and_its
     row = history_document(seen)["generations"][0]
     assert (row["number"], row["state"], row["by"], row["what"]) == (3, "broken", "ann@desk", "create 3")
     assert row["hosts"] == {"h1": "broken", "h2": "complete"}
-    assert target(seen, None) == 1
+    assert target(seen, None) == 2  # whatever runs now, 2 ran before it
     with pytest.raises(ApplyError, match=r"generation 3 cannot be read: .*/3\.json: it is empty") as caught:
         target(seen, 3)
     assert caught.value.where == "h1" and caught.value.hint == "there are: 1, 2; see `pdctl history`"

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from pdctl.apply.lock import Held
 from pdctl.apply.look import Look
 from pdctl.apply.making import came_out
+from pdctl.errors import UnreachableError
 from pdctl.hosts.observation import Observation
 from pdctl.plan import make_plan
 from pdctl.state import Key, Unit
@@ -41,6 +45,17 @@ def test_a_host_that_failed_is_not_complete_although_nothing_differs_on_it() -> 
 def test_a_host_with_an_engine_that_was_not_seen_healthy_is_not_complete() -> None:
     unit = next(k for k, r in desired(NAME).items() if isinstance(r, Unit) and k.host == "h2")
     assert ended(look({unit: "did not become healthy in 10 s"})) == {"h1": "complete"}
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_with_a_host_left_out_none_is_complete_since_no_way_leads_back_to_a_part(when: str) -> None:
+    whole = look({})
+    gone = {"h2": UnreachableError("no answer", where="h2")}
+    seen = replace(whole.seen, failures=gone, facts={"h1": FACTS})
+    part = replace(whole, seen=seen)
+    held = Held("t", 2)
+    came_out(held, part if when == "before" else whole, part)
+    assert held.states == {"h1": "partial"} and held.oldest == 0
 
 
 def test_garbage_is_kept_while_anything_is_left() -> None:

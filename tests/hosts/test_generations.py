@@ -79,6 +79,23 @@ def test_history_after_three_applies_and_the_way_back_installs_nothing(line: Lin
     assert line.diff()["changes"] == []
 
 
+def test_one_that_a_host_was_left_out_of_is_partial_until_all_have_come_along(line: Line) -> None:
+    line.write(decoders={"count": 2, "env": {"NCCL_DEBUG": "INFO"}})
+    line.lab.cut("h2")
+    try:
+        line.pdctl("apply", "--yes", "--no-verify").must(1)
+    finally:
+        line.lab.uncut("h2")
+    row = newest(line)
+    assert (row["state"], row["current"], row["hosts"]) == ("partial", False, {"h1": "partial"})
+    ran = line.pdctl("rollback", str(row["number"]), "--yes").must(1)
+    assert "was never reached in whole (partial)" in ran.err
+    line.apply("--no-verify")
+    row = newest(line)
+    assert (row["state"], row["hosts"]) == ("complete", {"h1": "complete", "h2": "complete"})
+    assert line.diff()["empty"]
+
+
 def spec_with(line: Line, value: str) -> dict[str, Any]:
     spec = json.loads((line.folder / "cluster.yaml").read_text())
     spec["serving"]["prefillers"]["env"] = {"NCCL_DEBUG": value}
