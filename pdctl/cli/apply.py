@@ -109,7 +109,7 @@ def destroy(path: Spec = CLUSTER, yes: Yes = False, json: Json = False) -> None:
     from pdctl.apply.account import account
     from pdctl.apply.generations import numbers
     from pdctl.apply.look import look_for
-    from pdctl.apply.quiet import when_quiet
+    from pdctl.apply.quiet import changed_hosts, when_quiet
     from pdctl.cli.carry import say, take_away
     from pdctl.hosts.local_lock import local_lock
     from pdctl.hosts.sessions import sessions_for
@@ -122,6 +122,7 @@ def destroy(path: Spec = CLUSTER, yes: Yes = False, json: Json = False) -> None:
             lambda: look_for(topology, folder_of(path), {}, sessions=sessions),
             lambda seen: seen.seen.kept,
             say,
+            changed_hosts,
         )
         warn(seen.warnings)
         document = plan_document(seen.plan, account(seen))

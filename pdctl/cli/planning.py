@@ -59,7 +59,7 @@ def planned(
     """
     from pdctl.apply.account import account
     from pdctl.apply.look import look, world_of
-    from pdctl.apply.quiet import when_quiet
+    from pdctl.apply.quiet import changed_hosts, when_quiet
     from pdctl.cli.carry import say
     from pdctl.plan.agreement import refuse_split
     from pdctl.plan.document import plan_document
@@ -67,7 +67,7 @@ def planned(
     def looked() -> Look:
         return look(topology, folder, sessions=sessions, targets=targets or None)
 
-    seen = when_quiet(looked, lambda seen: seen.seen.kept, say) if sessions else looked()
+    seen = when_quiet(looked, lambda seen: seen.seen.kept, say, changed_hosts) if sessions else looked()
     details = account(seen, reading)
     if seen.selection:
         refuse_split(topology.cluster, seen.selection, world_of(seen), details.reasons)

@@ -147,10 +147,20 @@ class SpecText:
 
 
 @dataclass(frozen=True)
+class OtherWork:
+    """Another cluster that is being changed on the same host, and who is at it."""
+
+    cluster: str
+    by: str
+    command: str
+    age_s: float
+
+
+@dataclass(frozen=True)
 class Kept:
     """What a host keeps beside the record. `mark` changes with every apply that does anything there; `broken`
-    are files of it that say nothing, and why; `busy` while a module is at work, also one of an apply that was
-    killed."""
+    are files of it that say nothing, and why; `busy` while a module of this cluster is at work, also one of
+    an apply that was killed; `others` while one of another cluster is."""
 
     lock: LockOwner | None = None
     generations: tuple[Generation, ...] = ()  # oldest first
@@ -159,6 +169,7 @@ class Kept:
     mark: str = ""
     broken: tuple[str, ...] = ()
     busy: bool = False
+    others: tuple[OtherWork, ...] = ()
 
 
 @dataclass(frozen=True)

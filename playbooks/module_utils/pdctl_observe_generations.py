@@ -40,14 +40,17 @@ def kept_state(record: str) -> Row:
     broken: list[str] = []
     found = generations(folder)
     broken += [row["what"] for row in found if row["state"] == BROKEN]
+    entry = last_entry(folder, broken)
+    others = others_at_work(folder) if is_busy() else None
     return {
         "lock": lock_owner(folder),
         "generations": [told(row) for row in found],
-        "journal": last_entry(folder, broken),
+        "journal": entry,
         "spec_text": newest_spec(folder, found, broken),
         "mark": mark(record, found),
         "broken": broken,
-        "busy": is_busy(),
+        "busy": is_ours(others, entry),
+        "others": others or [],
     }
 
 
@@ -61,6 +64,23 @@ def is_busy(place: str = AT_WORK) -> bool:
     finally:
         os.close(folder)
     return False
+
+
+def others_at_work(folder: str) -> list[Row]:
+    """Other clusters whose lock is held on this host: one of them is at work while a module is."""
+    place, own = os.path.split(folder)
+    rows = []
+    for name in sorted(os.listdir(place)) if os.path.isdir(place) else ():
+        owner = lock_owner(os.path.join(place, name)) if name != own else None
+        if owner:
+            rows.append({"cluster": name, **{field: owner[field] for field in ("by", "command", "age_s")}})
+    return rows
+
+
+def is_ours(others: list[Row] | None, entry: Row | None) -> bool:
+    """Whether the module at work is one of this cluster; none is where `others` is None. It is where it is
+    nobody else's, and may be where the journal tells of a step that has not ended, whatever others do."""
+    return others is not None and (not others or (entry is not None and entry["event"] == "begin"))
 
 
 def lock_owner(folder: str) -> Row | None:

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.module_utils import pdctl_generations, pdctl_kept
+from ansible.module_utils import pdctl_generations, pdctl_kept, pdctl_observe_generations
+from ansible.module_utils.pdctl_journal import append
+from ansible.module_utils.pdctl_lock import take as take_lock
 from ansible.module_utils.pdctl_observe_generations import kept_state
 from ansible.module_utils.pdctl_turn import answer
 
@@ -267,3 +269,25 @@ def test_contents_come_back_as_they_were(tmp_path: Path) -> None:
     applied(tmp_path, 1, file_row(tmp_path / "x", data), file_row(tmp_path / "empty", b""))
     rows = ask(tmp_path, "recall", number=1)["manifest"]["rows"]
     assert [base64.b64decode(row["content"]) for row in rows] == [data, b""]
+
+
+def test_who_is_at_work_is_told_by_the_locks_and_the_own_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One host lock for all clusters: whose module has it, only what lies beside it tells."""
+    monkeypatch.setattr(pdctl_observe_generations, "is_busy", lambda: True)
+    assert (kept(tmp_path)["busy"], kept(tmp_path)["others"]) == (True, [])
+    other = folder(tmp_path).parent / "other"
+    other.mkdir(parents=True)
+    take_lock(str(other), owner("bob"))
+    assert not kept(tmp_path)["busy"]
+    [row] = kept(tmp_path)["others"]
+    assert (row["cluster"], row["by"], row["command"]) == ("other", "bob@desk", "pdctl apply")
+    folder(tmp_path).mkdir(exist_ok=True)
+    entry = {"generation": 1, "step": "put", "event": "begin", "by": "ann@desk"}
+    append(str(folder(tmp_path)), entry)
+    assert kept(tmp_path)["busy"]
+    append(str(folder(tmp_path)), dict(entry, event="end"))
+    assert not kept(tmp_path)["busy"]
+    monkeypatch.setattr(pdctl_observe_generations, "is_busy", lambda: False)
+    assert (kept(tmp_path)["busy"], kept(tmp_path)["others"]) == (False, [])
