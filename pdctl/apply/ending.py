@@ -57,7 +57,10 @@ def _standing(desired: State, after: Look, stopped: str) -> list[str]:
     runs = [name for name, unit in engines.items() if isinstance(unit, Unit) and unit.active == "active"]
     away = [name for name in units if name in proxy.drained]
     serving = [name for name in runs if name not in away]
-    lines = [f"{some([*serving, 'the proxy'])} go on as they are" if serving else "no engine serves now"]
+    dark = [name for name in engines if wanted[name].host in after.seen.failures]
+    none = "no engine that was looked at serves now" if dark else "no engine serves now"
+    lines = [f"{some([*serving, 'the proxy'])} go on as they are" if serving else none]
+    lines += [f"whether {some(dark)} serve{'' if dark[1:] else 's'} is not known"] if dark else []
     one = len(away) == 1
     word = "it serves" if one else "they serve"
     return lines + (

@@ -164,7 +164,7 @@ def _drain(order: Order, step: Step, proxy: Key) -> dict[str, Any]:
         "undrain": list(step.undrain),
         "sides": None if step.sides is None else list(step.sides),
         "reload": step.reload,
-        "others": True,  # a plan drains only where another one serves: the host sees whether it does
+        "others": step.others,  # a plan relies on another one that serves: the host sees whether it does
         "lease_s": order.lease_s,
         "timeout_s": order.drain_timeout_s,
     }

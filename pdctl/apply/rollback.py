@@ -15,6 +15,8 @@ from pdctl.errors import ApplyError, ErrorGroup, HostError, PdctlError, SpecErro
 from pdctl.hosts.secrets import read_secrets
 from pdctl.hosts.sessions import Sessions
 from pdctl.plan import Action
+from pdctl.plan.left_out import refuse_left_out
+from pdctl.plan.reasons import Reasons
 from pdctl.spec.load import parse
 from pdctl.spec.model import Cluster, Host, Secret
 from pdctl.spec.model_files import model_files
@@ -36,7 +38,8 @@ class Back:
 def look_back(now: Topology, folder: Path, sessions: Sessions, seen: Past, number: int) -> Back:
     """Plan the way back to generation `number`. `now` is the present spec: it says how hosts are reached.
 
-    Raises ApplyError where something is not there any more that only an apply could make.
+    Raises ApplyError where something is not there any more that only an apply could make, or where engines on
+    hosts that were left out would not follow.
     """
     text = spec_of(sessions, seen, number)
     topology = _topology(now, text, number)
@@ -50,6 +53,7 @@ def look_back(now: Topology, folder: Path, sessions: Sessions, seen: Past, numbe
     if unread:
         found = judge(topology, folder, _left_alone(found, unread), found.seen)
     refuse_missing(found, number)
+    refuse_left_out(topology, found.plan, found.desired, found.seen.contents, Reasons({}))
     return Back(found, text, number)
 
 

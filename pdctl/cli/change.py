@@ -49,7 +49,8 @@ def diff(
     from pdctl.views.console import out, print_json
     from pdctl.views.plan import show_drift, show_plan
 
-    found = planned(topology, reading, folder_of(path), targets_of(host, role, instance, layer))
+    targets = targets_of(host, role, instance, layer)
+    found = planned(topology, reading, folder_of(path), targets, drift_only=drift_only)
     warn(found.seen.warnings)
     document = drift_document(found.seen.plan, found.details) if drift_only else found.document
     if json:

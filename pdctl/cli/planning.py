@@ -51,7 +51,13 @@ class Planned:
 
 
 def planned(
-    topology: Topology, reading: Reading, folder: Path, targets: Targets, sessions: Sessions | None = None
+    topology: Topology,
+    reading: Reading,
+    folder: Path,
+    targets: Targets,
+    sessions: Sessions | None = None,
+    *,
+    drift_only: bool = False,
 ) -> Planned:
     """Look at the hosts, and say what would be done within `targets`, and why.
 
@@ -63,6 +69,7 @@ def planned(
     from pdctl.cli.carry import say
     from pdctl.plan.agreement import refuse_split
     from pdctl.plan.document import plan_document
+    from pdctl.plan.left_out import refuse_left_out
 
     def looked() -> Look:
         return look(topology, folder, sessions=sessions, targets=targets or None)
@@ -71,6 +78,8 @@ def planned(
     details = account(seen, reading)
     if seen.selection:
         refuse_split(topology.cluster, seen.selection, world_of(seen), details.reasons)
+    if not drift_only:
+        refuse_left_out(topology, seen.plan, seen.desired, seen.seen.contents, details.reasons)
     return Planned(seen, details, plan_document(seen.plan, details))
 
 

@@ -35,7 +35,7 @@ def refuse_split(cluster: str, selection: Selection, world: World, reasons: Reas
     left = [unit.instance for key, unit in sorted(engines.items()) if key not in selection.keys]
     # New files under an engine that goes on are its next start's.
     taken = sorted({instance_of_key(cluster, key) for key in selection.keys} - {"", Role.PROXY.value})
-    common = [reason for reason in reasons.fields if _is_common(reason)]
+    common = [reason for reason in reasons.fields if is_common(reason)]
     if common and left and taken:
         follow = f"{left[0]} would not follow {taken[0]}"
         alone = f"only the files of {taken[0]} would change, not what it runs with"
@@ -47,5 +47,5 @@ def refuse_split(cluster: str, selection: Selection, world: World, reasons: Reas
         )
 
 
-def _is_common(reason: Reason) -> bool:
+def is_common(reason: Reason) -> bool:
     return any(reason.field == name or reason.field.startswith(f"{name}.") for name in COMMON)

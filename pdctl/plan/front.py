@@ -10,7 +10,7 @@ from typing import Any
 from pdctl.desired.layout import config_dir, unit_name
 from pdctl.desired.proxy import RELOADABLE
 from pdctl.plan.model import Restart
-from pdctl.state import File, Key, State, Unit
+from pdctl.state import Key, State, Unit
 from pdctl.state.digest import content_digest
 from pdctl.topology.model import Topology
 
@@ -61,8 +61,8 @@ def front(
     if not isinstance(want, Unit) or not isinstance(now, Unit) or now.active != "active":
         return Front(key, seen=_looked_at(key.host, wanted, observed), former=_former(key, observed))
     file = Key(host, f"file:{config_dir(topology.cluster)}/proxy.json")
-    before, after = _before(now, contents.get(file)), _parsed(wanted.get(file))
-    rows, new = _members(before), _members(after)
+    before, after = _before(now, contents.get(file)), read_list(getattr(wanted.get(file), "content", None))
+    rows, new = entries(before), entries(after)
     both = [(row, new[name]) for name, row in rows.items() if name in new]
     slots = [(a.get("slots", 0), b.get("slots", 0)) for a, b in both]
     return Front(
@@ -95,22 +95,19 @@ def _former(key: Key, observed: State) -> str:
 
 def _before(now: Unit, content: bytes | None) -> dict[str, Any]:
     """What the running proxy has read, if it is what still lies on the host."""
-    if content is None or (now.loaded and content_digest(content) != now.loaded):
-        return {}
+    return {} if now.loaded and content_digest(content or b"") != now.loaded else read_list(content)
+
+
+def read_list(content: bytes | None) -> dict[str, Any]:
+    """A proxy.json; empty where there is none, or somebody broke it."""
     try:
-        found = json.loads(content)
+        found = json.loads(content or b"{}")
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def _parsed(file: object) -> dict[str, Any]:
-    content = file.content if isinstance(file, File) else None
-    found: dict[str, Any] = json.loads(content) if content else {}
-    return found
-
-
-def _members(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def entries(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {row["name"]: row for name in LISTS for row in config.get(name) or ()}
 
 

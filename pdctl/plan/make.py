@@ -52,12 +52,13 @@ def make_plan(
     busy = {c.key.host for c in changes} | {r.host for r in again} | {d.key.host for d in drifted}
     shared = tuple(row for row in unknown if row.key.host in busy - lost)
     noted = (*drifted, *shared)
+    unseen = tuple(i for i in topology.instances if i.host in away) if desired else ()
     return Plan(
         cluster=topology.cluster,
         changes=changes,
         drift=drifted,
         restarts=again,
-        steps=steps(Work(topology, wanted, observed, changes, again, noted, contents or {})),
+        steps=steps(Work(topology, wanted, observed, changes, again, noted, contents or {}, unseen)),
         unreachable=dict(away),
         owed=tuple(owe(topology, wanted, observed, changes, again)),
     )

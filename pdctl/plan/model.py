@@ -81,7 +81,8 @@ class Step:
     A drain step has the proxy's unit as its key; `drain` and `undrain` are instances. `sides` are those on
     the new side from then on: a request uses a prefiller and a decoder of one side. None leaves the sides
     as they are, an empty tuple ends them. `reload`: the proxy reads its list of instances again before.
-    `outage` says what is not served while the step runs.
+    `others`: it drains only once the proxy reaches another one of their role; False where those could not be
+    looked at. `outage` says what is not served while the step runs.
     """
 
     name: str  # unique in the plan: [a-z0-9_]+
@@ -92,6 +93,7 @@ class Step:
     undrain: tuple[str, ...] = ()
     sides: tuple[str, ...] | None = None
     reload: bool = False
+    others: bool = True
     outage: str = ""
 
 

@@ -23,7 +23,8 @@ NAMED = 3  # instances in a title
 class Member:
     """One engine of the spec. `rolls`: it runs and restarts, `moves`: with another address; `starts`: earlier
     steps bring it up; `known`: the proxy gives it requests when it is up; `apart`: left
-    drained or on a side of its own by an earlier rollout."""
+    drained or on a side of its own by an earlier rollout; `unseen`: its host was left out, so nobody knows
+    whether it serves."""
 
     name: str
     role: Role
@@ -33,6 +34,7 @@ class Member:
     starts: bool = False
     known: bool = True
     apart: bool = False
+    unseen: bool = False
 
 
 @dataclass
@@ -62,12 +64,16 @@ class Steps:
         gone = {*batch, *self.away}
         return [m for m in self.members if m.role in roles and m.known and m.name not in gone]
 
-    def sides_with(self, role: Role, new: Collection[str], batch: Collection[str]) -> set[bool]:
-        """On which sides one of the role serves while `batch` does not: True is the new one."""
+    def sides_with(
+        self, role: Role, new: Collection[str], batch: Collection[str], *, unseen: bool
+    ) -> set[bool]:
+        """On which sides one of the role serves, or may do so `unseen`, while `batch` does not: True is the
+        new one."""
         mine, found = self.by_role.get(role, []), set[bool]()
         # From both ends: they restart in order, and none of 2,000 waves has to look at 2,000 members.
         for member in (each for both in zip(mine, reversed(mine), strict=True) for each in both):
-            if member.known and member.name not in batch and member.name not in self.away:
+            there = member.known and (unseen or not member.unseen)
+            if there and member.name not in batch and member.name not in self.away:
                 found.add(member.name in new)
             if len(found) == 2:
                 break
@@ -79,11 +85,12 @@ class Steps:
         sides: Collection[str] | None = None,
         *,
         reload: bool = False,
+        others: bool = True,
         outage: str = "",
     ) -> None:
         """The next batch goes away, the one before comes back. No step where the proxy has nothing to do."""
         self.number += 1
-        self._tell(f"drain_{self.number}", names, sides, reload, outage)
+        self._tell(f"drain_{self.number}", names, sides, reload, others, outage)
 
     def restart(self, names: Sequence[str], outage: str = "") -> None:
         """The batch of the drain step before."""
@@ -108,13 +115,14 @@ class Steps:
         drain: Sequence[str],
         sides: Collection[str] | None,
         reload: bool,
+        others: bool = True,
         outage: str = "",
     ) -> None:
         back = (*self.stuck, *self.held) if reload else self.held
         parts = sides is not None and (len(sides) != len(self.sides) or set(sides) != set(self.sides))
         if self.front.listens and (drain or back or reload or parts):
             step = told(self.front, name, drain, back, sides, reload=reload)
-            self.found.append(replace(step, outage=outage))
+            self.found.append(replace(step, others=others, outage=outage))
             self.held, self.sides = tuple(drain), self.sides if sides is None else set(sides)
             self.stuck, self.dirty = ((), False) if reload else (self.stuck, self.dirty)
 
@@ -142,14 +150,20 @@ def roll(members: Sequence[Member], front: Front, rollout: Rollout, held: Collec
 
 def _batches(mine: Sequence[Member], rollout: Rollout, *, moves: bool) -> list[Batch]:
     names = rolling(m for m in mine if m.moves == moves)
-    return batches(names, rollout, sum(m.known and m.name not in names for m in mine))
+    others = sum(m.known and not m.unseen and m.name not in names for m in mine)
+    return batches(names, rollout, others)
 
 
 def _restart(steps: Steps, role: Role, batch: Sequence[str], *, reload: bool = False) -> None:
-    others = bool(steps.ready(batch, role))
-    steps.drain(batch if others else (), reload=reload)
-    alone = steps.front.runs and not others
-    steps.restart(batch, only(role, batch) if alone else "")
+    others = steps.ready(batch, role)
+    sure = any(not m.unseen for m in others)
+    alone = unsure(others, batch) if others else only(role, batch)
+    away = alone if steps.front.runs and not sure else ""
+    if sure or not others:
+        steps.drain(batch if sure else (), reload=reload)
+    else:
+        steps.drain(batch, reload=reload, others=False, outage=away)
+    steps.restart(batch, away)
 
 
 def rolling(members: Iterable[Member]) -> list[str]:
@@ -158,9 +172,21 @@ def rolling(members: Iterable[Member]) -> list[str]:
 
 
 def only(role: Role, batch: Sequence[str]) -> str:
+    """What is not answered while those are away who alone serve."""
     back = "it is back" if len(batch) == 1 else "they are back"
     works = f"{some(batch)} work{'s' if len(batch) == 1 else ''} on"
     return f"no other {role} serves: what {works} fails, and nothing is answered until {back}"
+
+
+def unsure(others: Sequence[Member], batch: Sequence[str] = ()) -> str:
+    """The same where others may serve that could not be looked at; without a batch nobody comes back."""
+    one = len(others) == 1
+    where = some(sorted({m.key.host for m in others}))
+    back = f" until {some(batch)} {'is' if len(batch) == 1 else 'are'} back" if batch else ""
+    return (
+        f"{some(sorted(m.name for m in others))} on {where} {'was' if one else 'were'} not looked at: unless"
+        f" {'it serves' if one else 'they serve'}, nothing is answered{back}"
+    )
 
 
 def told(

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 from pdctl.plan.front import Front, front
+from pdctl.plan.left_out import unseen_members
 from pdctl.plan.losses import with_losses
 from pdctl.plan.model import Step, StepKind
 from pdctl.plan.restarts import stale_peers, unit_file
-from pdctl.plan.rollout import Member, only, roll, told
+from pdctl.plan.rollout import Member, only, roll, told, unsure
 from pdctl.plan.room import halted, in_the_way
 from pdctl.plan.turns import in_their_turn
 from pdctl.plan.waves import Tie, apart, tie, waves
@@ -137,11 +138,12 @@ def _rolled(work: Work, halting: Sequence[Key]) -> set[Key]:
 def _members(
     work: Work, door: Front, rolled: set[Key], halting: Sequence[Key], *, early: bool
 ) -> list[Member]:
-    """The engines of the spec that run, or will before the first batch, by number: the first are canaries."""
+    """The engines of the spec that run, will before the first batch, or may, by number: the first are
+    canaries."""
     starting = {c.key for c in work.kept if isinstance(c.desired, Unit) and not work.runs(c.key)}
     # One that waits for its gate while it is drained serves no earlier than one that does not run yet.
     starting |= {*halting, *(key for key in work.unproven if work.instance(key) in door.drained)}
-    return [
+    seen = [
         Member(
             unit.instance,
             Role(unit.role),
@@ -152,9 +154,10 @@ def _members(
             known=early or unit.instance in door.known - (door.moved if key in starting else frozenset()),
             apart=unit.instance in door.drained | door.sides,
         )
-        for key, unit in sorted(work.units.items(), key=lambda row: _number(row[1].instance))
+        for key, unit in work.units.items()
         if unit.role != Role.PROXY
     ]
+    return sorted([*seen, *unseen_members(work, door)], key=lambda member: _number(member.name))
 
 
 def _number(instance: str) -> tuple[int, str]:
@@ -177,13 +180,12 @@ def _room(work: Work, course: Course) -> list[Step]:
     """What is about to be stopped is drained before, where another one serves; what an earlier rollout left
     drained or apart serves again before that, unless a tied one begins."""
     door, keys = course.door, (*course.leaving, *course.halting)
-    names = _drainable(work, course, keys)
     away = "; ".join(_nobody_else(work, course, keys)) if door.runs else ""
     leaves = any(work.runs(key) for key in course.rest)
     before = (keys or course.rolled or leaves) and not course.tied  # alone it is the step of the proxy
     left, ends = (_left(course) if before else set()), (() if before and door.sides else None)
     found = [told(door, "settle", (), sorted(left), ends)] if left or ends is not None else []
-    found += [told(door, "room", names)] if names else []
+    found += _farewell(work, course, keys, "room", ())
     return [*found, Step("stop", "Stop what makes room", keys, StepKind.STOP, outage=away)]
 
 
@@ -194,7 +196,8 @@ def _nobody_else(work: Work, course: Course, keys: Sequence[Key]) -> Iterator[st
     for role in START_ORDER:
         alone = sorted(name for name in names if name.split("-")[0] == role)
         if alone and role not in staying:
-            yield only(role, alone)
+            others = _unseen(course, role)
+            yield unsure(others, alone) if others else only(role, alone)
 
 
 def _farewells(work: Work, course: Course) -> tuple[list[Step], list[Step]]:
@@ -219,8 +222,18 @@ def _farewells(work: Work, course: Course) -> tuple[list[Step], list[Step]]:
 def _farewell(
     work: Work, course: Course, keys: Sequence[Key], name: str, started: Sequence[Member]
 ) -> list[Step]:
-    names = _drainable(work, course, keys, frozenset(m.role.value for m in started))
-    return [told(course.door, name, names)] if names else []
+    """Where those of their role which serve on could not be looked at, nobody waits for them."""
+    serve = frozenset(m.role.value for m in started)
+    may = serve | {m.role.value for m in course.members if m.unseen and m.known}
+    names = _drainable(work, course, keys, may)
+    rest = {each.split("-")[0] for each in names} - serve - _staying(work, course, keys)
+    others = [m for m in course.members if m.unseen and m.known and m.role in rest]
+    step = replace(told(course.door, name, names), others=not others, outage=unsure(others) if others else "")
+    return [step] if names else []
+
+
+def _unseen(course: Course, role: Role) -> list[Member]:
+    return [m for m in course.members if m.role == role and m.unseen and m.known]
 
 
 def _waiting(work: Work, course: Course) -> set[str]:
@@ -231,7 +244,7 @@ def _waiting(work: Work, course: Course) -> set[str]:
 
 def _left(course: Course) -> set[str]:
     """Left drained by an earlier rollout, and running."""
-    names = {m.name for m in course.members if not m.rolls and not m.starts}
+    names = {m.name for m in course.members if not m.rolls and not m.starts and not m.unseen}
     return names & course.door.drained
 
 

@@ -14,17 +14,24 @@ from dataclasses import dataclass, replace
 from pdctl.plan.batches import Batch, batches, spread
 from pdctl.plan.front import Front
 from pdctl.plan.model import Step
-from pdctl.plan.rollout import Member, Steps, rolling, some, told
+from pdctl.plan.rollout import Member, Steps, rolling, some, told, unsure
 from pdctl.spec.serving import Rollout
 from pdctl.topology.model import Role
 
 
 @dataclass(frozen=True)
 class Tie:
-    """Why and how two roles are tied in one plan. `fresh`: on the new side before the first wave."""
+    """Why and how two roles are tied in one plan. `fresh`: on the new side before the first wave. `unseen`:
+    on hosts that were left out; they stay on the old side, and nobody relies on them."""
 
     members: tuple[Member, ...]
     fresh: frozenset[str]
+    unseen: tuple[Member, ...] = ()
+
+    @property
+    def maybe(self) -> list[Member]:
+        """Those of them that the proxy goes on to ask."""
+        return [m for m in self.unseen if m.known]
 
     def of(self, role: Role) -> list[Member]:
         return [m for m in self.members if m.role == role]
@@ -32,8 +39,8 @@ class Tie:
 
 def tie(members: Sequence[Member], front: Front, *, stale: bool) -> Tie | None:
     """None when the roles can be restarted one after the other. `stale`: prefillers keep addresses."""
-    prefillers = [m for m in members if m.role == Role.PREFILLER]
-    decoders = [m for m in members if m.role == Role.DECODER]
+    prefillers = [m for m in members if m.role == Role.PREFILLER and not m.unseen]
+    decoders = [m for m in members if m.role == Role.DECODER and not m.unseen]
     roll = any(m.rolls for m in decoders)
     # A prefiller that starts learns the addresses of decoders as one that restarts does.
     if not front.listens or not any(m.rolls or (m.starts and roll) for m in prefillers):
@@ -48,17 +55,19 @@ def tie(members: Sequence[Member], front: Front, *, stale: bool) -> Tie | None:
         # Who serves the old side leaves: what is on the new one needs somebody.
         new = [m for m in decoders if not m.rolls]
     fresh = {m.name for m in (*new, *(p for p in prefillers if not p.rolls))}
-    return Tie((*prefillers, *decoders), frozenset(fresh))
+    return Tie((*prefillers, *decoders), frozenset(fresh), tuple(m for m in members if m.unseen))
 
 
 def apart(tied: Tie, front: Front) -> list[Step]:
     """The step that keeps what is new, or about to start, from what still has to restart."""
     if not tied.fresh:
         return []
-    steps = Steps(front, tied.members)
+    steps = Steps(front, (*tied.members, *tied.unseen))
     starting = {m.name for m in tied.members if m.starts} | front.drained  # undrained with the first wave
     # After a rollout that was cut off, all that serves may stand on the side that is given up.
     away = "" if _a_pair(steps, tied.fresh, starting) else "nothing is answered until the first wave is back"
+    if away and _a_pair(steps, tied.fresh, starting, unseen=True):
+        away = unsure(tied.maybe, ["the first wave"])
     return [replace(told(front, "apart", (), (), tied.fresh), outage=away)]
 
 
@@ -76,7 +85,7 @@ def waves(
     `reload`: the proxy takes up its new list with the first wave. `ends`: else a prefiller that leaves is
     kept apart until the proxy forgets it, and the proxy's step ends the sides.
     """
-    steps = Steps(front, tied.members, tuple(sorted(held)), dirty=reload)
+    steps = Steps(front, (*tied.members, *tied.unseen), tuple(sorted(held)), dirty=reload)
     steps.sides = tied.fresh or front.sides
     new = dict.fromkeys(sorted(tied.fresh))  # in order, so that each of 2,000 waves need not sort it again
     parts = _parts(tied, rollout)
@@ -88,6 +97,10 @@ def waves(
         if _a_pair(steps, sides, batch):
             steps.drain(batch, sides, reload=steps.dirty)
             steps.restart(batch)
+        elif _a_pair(steps, sides, batch, unseen=True):
+            away = unsure(tied.maybe, batch)
+            steps.drain(batch, sides, reload=steps.dirty, others=False, outage=away)
+            steps.restart(batch, away)
         else:
             away = f"nothing is answered until {some(batch)} {'is' if len(batch) == 1 else 'are'} back"
             decoders_only = {m.name for m in tied.of(Role.DECODER)}  # no pair at all
@@ -120,7 +133,8 @@ def _halved(parts: list[Batch]) -> list[Batch]:
     return [*parts[:1], rest] if rest else parts
 
 
-def _a_pair(steps: Steps, new: Collection[str], away: Collection[str]) -> bool:
-    """Whether a request can be served while `away` are."""
-    one, two = (steps.sides_with(role, new, away) for role in (Role.PREFILLER, Role.DECODER))
+def _a_pair(steps: Steps, new: Collection[str], away: Collection[str], *, unseen: bool = False) -> bool:
+    """Whether a request can be served while `away` are; `unseen`: maybe by those that nobody looked at."""
+    roles = (Role.PREFILLER, Role.DECODER)
+    one, two = (steps.sides_with(role, new, away, unseen=unseen) for role in roles)
     return bool(one & two)

@@ -9,7 +9,7 @@ from functools import cached_property
 from pdctl.desired.layout import instance_of
 from pdctl.plan.model import Action, Change, Drift, Restart
 from pdctl.state import Key, State, Unit
-from pdctl.topology.model import Topology
+from pdctl.topology.model import Instance, Topology
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class Work:
     restarts: Sequence[Restart]
     drift: Sequence[Drift]
     contents: Mapping[Key, bytes]
+    unseen: Sequence[Instance] = ()  # engines on hosts that were left out: they may serve
 
     @cached_property
     def units(self) -> dict[Key, Unit]:
