@@ -139,12 +139,21 @@ def _fabric_idle(view: View) -> str:
     return _without_gpus(view) or ("" if board and board.registers else "no board with a fabric")
 
 
+def _placed(view: View) -> bool:
+    """Whether the host tells where a GPU or NIC of it is."""
+    return any([gpu.path for gpu in view.facts.gpus] + [nic.path for nic in view.facts.nics])
+
+
 def _iommu(view: View) -> str:
+    if not _placed(view):
+        return ""
     kinds = view.facts.ready.iommu
     return f"on, {', '.join(kinds)}" if kinds else "off"
 
 
 def _acs(view: View) -> str:
+    if not _placed(view) or not view.facts.root:
+        return ""
     count = len(view.facts.ready.redirects)
     return f"redirect on at {count} bridges" if count else "no redirect above GPUs and NICs"
 
@@ -185,8 +194,7 @@ def _dns_idle(view: View) -> str:
 
 
 def _disk(view: View) -> str:
-    free = view.facts.disk_free.get("/opt")
-    return "" if free is None else f"{free / GIB:.1f} GiB free in /opt"
+    return "" if view.free is None else f"{view.free / GIB:.1f} GiB free in /opt/pdctl"
 
 
 def _clock(view: View) -> str:

@@ -62,7 +62,8 @@ def _links(view: View) -> Iterator[Finding]:
         words = ", ".join(f"{pair} {link}" for pair, link in list(apart.items())[:4])
         more = f" and {len(apart) - 4} more pairs" if len(apart) > 4 else ""
         message = f"has GPUs that NVLink does not join: {words}{more}"
-        yield view.finding("FACT030", message, "systemctl status nvidia-fabricmanager, then reboot", "gpus")
+        hint = "see `nvidia-smi topo -m` and `systemctl status nvidia-fabricmanager` there"
+        yield view.finding("FACT030", message, hint, "gpus")
     down = {gpu: count for gpu, count in deep.inactive.items() if count and gpu in view.used_gpus}
     if down:
         words = ", ".join(f"{count} of GPU {gpu}" for gpu, count in down.items())

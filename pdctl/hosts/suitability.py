@@ -74,6 +74,12 @@ class View:
         return sorted({gpu for item in mine for gpu in item.gpus}) if uses_gpus(self.topology.spec) else []
 
     @property
+    def free(self) -> int | None:
+        """Bytes where environments and models go, which may be a disk of its own."""
+        room = self.facts.disk_free
+        return room.get("/opt/pdctl", room.get("/opt"))
+
+    @property
     def awaits_driver(self) -> bool:
         """Whether its GPUs are there, and only the driver that an apply installs is not."""
         facts, asked = self.facts, self.topology.hosts[self.host].gpus
@@ -161,11 +167,13 @@ def _disk(view: View) -> Iterator[Finding]:
     model = MODELS.get(spec.model.id)
     if model and spec.engine.kind == "vllm" and not spec.model.path:
         need += model.weight_bytes if any(name.startswith("engine") for name in missing) else 0
-    free = view.facts.disk_free.get("/opt", need)
-    if free < need:
+    free = view.free
+    if free is not None and free < need:
         names = ", ".join(sorted(set(missing)))
-        message = f"has {free / GIB:.1f} GiB free in /opt; {names} and the model need about {need / GIB:.1f}"
-        yield view.finding("FACT009", message, "make room there, or mount a larger disk on /opt")
+        message = (
+            f"has {free / GIB:.1f} GiB free in /opt/pdctl; {names} and the model need about {need / GIB:.1f}"
+        )
+        yield view.finding("FACT009", message, "make room there, or mount a larger disk on /opt/pdctl")
 
 
 def _is_there(view: View, key: Key) -> bool:

@@ -43,7 +43,7 @@ def facts(notes: list[str]) -> dict[str, Any]:
         "root": os.geteuid() == 0,
         "cpus": len(os.sched_getaffinity(0)),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "disk_free": {path: disk_free(path) for path in ("/opt", "/etc", "/var")},
+        "disk_free": {path: disk_free(path) for path in ("/opt", "/opt/pdctl", "/etc", "/var")},
         "gpus": _gpus(notes),
         "nics": rdma_nics(),
         "numa_nodes": numa_nodes(),

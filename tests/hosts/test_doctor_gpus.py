@@ -92,7 +92,8 @@ def test_a_host_whose_gpus_are_well_is_clean(line: Line) -> None:
     assert found["NVLink"]["found"] == "1 pairs NV18"
     assert found["fabric"]["found"].startswith("2 GPUs taken in, nvidia-fabricmanager ")
     assert found["driver"]["found"].startswith("loaded 580.95.05")
-    assert {found[name]["status"] for name in ("memlock", "open files", "IOMMU", "ACS")} == {"ok"}
+    assert {found[name]["status"] for name in ("memlock", "open files")} == {"ok"}
+    assert {found[name]["status"] for name in ("IOMMU", "ACS")} == {"unknown"}  # a lab has no PCI devices
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,9 @@ def checkup(
     topology = judge(seen).sound()
     (host,) = topology.hosts
     stack = replace(NEXT, built=("nvidia",), headers=True)
-    known = replace(FACTS, **{"stack": stack, "ready": READY, "deep": DEEP, "numa_nodes": (0, 1), **facts})
+    gpus = tuple(replace(gpu, path=f"/devices/pci0000:{gpu.index:02x}") for gpu in FACTS.gpus)
+    known = replace(FACTS, gpus=gpus)
+    known = replace(known, **{"stack": stack, "ready": READY, "deep": DEEP, "numa_nodes": (0, 1), **facts})
     failures = {host: UnreachableError("no answer", hint="look at its network")} if failure else {}
     look = Observation({}, {}, {}, {}, {} if failure else {host: known}, {}, {}, failures)
     (found,) = checkups(topology, Glance(replace(look, foreign={host: foreign}), {}, 999.0, 1001.0), seen)

@@ -98,6 +98,11 @@ def test_what_is_installed_needs_no_more_room() -> None:
     assert told(found(there=True, disk_free={"/opt": 1 << 30})) == []
 
 
+def test_room_is_that_of_the_disk_on_which_environments_are() -> None:
+    ((rule, message),) = told(found(disk_free={"/opt": 2**40, "/opt/pdctl": 1 << 30}))
+    assert rule == "FACT009" and "1.0 GiB free in /opt/pdctl" in message
+
+
 def test_a_driver_too_old_for_the_wheels_is_told_where_none_is_pinned() -> None:
     spec = SPEC.replace("article-2025", '{vllm: "0.32.0"}')
     ((rule, message),) = told(found(spec, driver="570.86.10"))

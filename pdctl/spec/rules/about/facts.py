@@ -63,7 +63,7 @@ FACTS = (
         "A disk has no room for environments and model",
         "The install would fail half-way. The need is an estimate: measured for the CPU engine, from the"
         " sizes of wheels and weights for GPUs.",
-        "Make room, or mount a larger disk on /opt.",
+        "Make room, or mount a larger disk on /opt/pdctl.",
         "",
     ),
     warning(
