@@ -74,7 +74,7 @@ def _others(view: View, kind: str, none: str) -> str:
 
 def _nics(view: View) -> str:
     rows = [f"{name} {port.state} {port.port.link}" for name, port in ports(view.facts).items()]
-    return ", ".join(rows) or "no RDMA device: KV goes over TCP"
+    return ", ".join(rows) or "no RDMA device"
 
 
 def _numa(view: View) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from pdctl.hosts.joined import joined
 from pdctl.hosts.nearness import nic_findings
@@ -68,7 +69,7 @@ class View:
     def finding(self, rule: str, message: str, hint: str, *path: str) -> Finding:
         return Finding(rule, ("hosts", self.index, *path), f"{self.host} {message}", hint)
 
-    @property
+    @cached_property
     def used_gpus(self) -> list[int]:
         mine = [item for item in self.topology.instances if item.host == self.host]
         return sorted({gpu for item in mine for gpu in item.gpus}) if uses_gpus(self.topology.spec) else []
