@@ -142,7 +142,7 @@ def test_a_replaced_program_is_a_restart_that_is_pending_on_the_screen(line: Lin
     )
     assert "Also seen" not in shown
     plan = line.pdctl("diff").must().out
-    causes = r"decoder-1 on h1  because runs with a replaced \S+/python3.11: restart pending"
+    causes = r"decoder-1 on h1  .*because runs with a replaced \S+/python3.11: restart pending"
     assert re.search(causes, plan) and "Drain decoder-1" in plan
 
 

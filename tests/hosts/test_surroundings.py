@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.hosts.clocks import another_clock, elsewhen
 from tests.hosts.line import CONFIG, HOSTS, Line, changed, soak
 from tests.hosts.mended import converges
 from tests.hosts.midway import ended
@@ -16,7 +17,6 @@ from tests.labs import until
 pytestmark = pytest.mark.hosts
 
 DEEP = 95  # characters of a home of which ssh's control sockets, with 108 to hold, would find no room
-LIBRARY = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
 
 
 def test_a_deep_folder_and_long_host_names_are_no_hindrance(
@@ -45,23 +45,47 @@ def cache() -> str:
     return os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
 
 
-@pytest.mark.skipif(LIBRARY is None, reason="needs the Debian package libfaketime")
 @pytest.mark.parametrize("skew", ["+3d", pytest.param("-3d", marks=soak)])
 def test_a_clock_that_differs_from_the_hosts_changes_nothing(line: Line, skew: str) -> None:
     """The controller's is three days ahead, or behind; what was cut off by one is finished by the other."""
-    elsewhen = {"LD_PRELOAD": str(LIBRARY), "FAKETIME": skew}
     lives = line.lives()
     line.write(decoders={"count": 2, "env": {"SKEW": skew}})
     line.inside(f"touch -d '2 days' {CONFIG}/proxy.json; chmod 600 {CONFIG}/proxy.json")
-    running = line.start("apply", "--yes", env=elsewhen)
+    running = line.start("apply", "--yes", env=elsewhen(skew))
     until(lambda: running.poll() is not None or changed(lives, line.lives()), timeout=60)
     running.kill()
     ended(running)
     told = line.pdctl("diff").must().err
     assert "was cut off" in told and not re.search(r"-\d+ (s|min|h|days)", told), told
-    ran = line.pdctl("apply", "--yes", env=elsewhen).must()
+    ran = line.pdctl("apply", "--yes", env=elsewhen(skew)).must()
     assert "Text equal" in ran.err
     history = line.pdctl("history").must().out
     assert not re.search(r"-\d+ (s|min|h|days) ago", history), history
+    assert line.diff()["empty"]
+    converges(line)
+
+
+@pytest.mark.parametrize("skew", ["+3d", pytest.param("-3d", marks=soak)])
+def test_a_host_whose_clock_differs_from_the_others_changes_nothing(line: Line, skew: str) -> None:
+    """That of h2 is three days ahead, or behind; what is cut off then is finished once it is right again."""
+    negative = re.compile(r"-\d+ (s|min|h|days)")
+    lives = line.lives()
+    with another_clock(line, "h2", skew):
+        line.write(decoders={"count": 2, "env": {"SKEW": f"there {skew}"}})
+        assert "Text equal" in line.apply().err
+        assert changed(lives, line.lives()) == {"decoder-0", "decoder-1"} and line.diff()["empty"]
+        history = line.pdctl("history").must().out
+        lives = line.lives()
+        line.write(decoders={"count": 2, "env": {"SKEW": f"cut off {skew}"}})
+        running = line.start("apply", "--yes")
+        until(lambda: running.poll() is not None or changed(lives, line.lives()), timeout=60)
+        running.kill()
+        ended(running)
+        told = line.pdctl("diff").must().err
+    assert "was cut off" in told and not negative.search(told + history), told + history
+    line.apply()
+    for words in ("diff", "history", "status"):
+        ran = line.pdctl(words).must()
+        assert not negative.search(ran.out + ran.err), ran
     assert line.diff()["empty"]
     converges(line)
