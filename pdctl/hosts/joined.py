@@ -45,8 +45,7 @@ def unregistered(view: View) -> dict[int, tuple[str, str]]:
 
 def awaits_fabric(view: View) -> bool:
     """Whether an apply has yet to install Fabric Manager."""
-    wanted = [key for key in view.glance.desired if _is_fabric(key) and key.host == view.host]
-    return any(key not in view.glance.seen.state for key in wanted)
+    return any(_is_fabric(key) and key not in view.glance.seen.state for key in view.wanted)
 
 
 def _is_fabric(key: Key) -> bool:
