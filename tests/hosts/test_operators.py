@@ -141,6 +141,28 @@ def test_a_lock_whose_holder_is_at_work_on_this_machine_is_not_removed_unawares(
     assert first.status == 0 and unlocked(line)
 
 
+def test_another_cluster_at_work_on_a_host_is_named_and_waited_for_only_where_something_is_to_do(
+    line: Line,
+) -> None:
+    there = json.dumps({"by": "bob@desk", "command": "pdctl apply --yes", "token": "t"})
+    lock, seconds = "/var/lib/pdctl/other/lock", 12
+    line.inside(f"mkdir -p {lock}; echo '{there}' > {lock}/owner.json")
+    line.inside(f"systemd-run -q --unit other flock -x /var/lib sleep {seconds}")
+    try:
+        nothing = line.pdctl("apply", "--yes", "--no-verify").must()
+        assert line.inside("systemctl is-active other").strip() == "active"
+        change(line)
+        ran = line.apply("--no-verify")
+    finally:
+        line.inside("systemctl stop other; rm -r /var/lib/pdctl/other")
+    assert "Nothing to do" in nothing.out and "other" not in nothing.err
+    words = (
+        r"^h1: `other` is being changed there by bob@desk \(`pdctl apply --yes`, for \d+ s\); waiting for it"
+    )
+    assert re.search(words, ran.err, re.MULTILINE), ran.err
+    assert line.diff()["empty"]
+
+
 POLITE = (signal.SIGINT, *(pytest.param(each, marks=soak) for each in (signal.SIGTERM, signal.SIGHUP)))
 
 
