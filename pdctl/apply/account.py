@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from pdctl import __version__
 from pdctl.apply.look import Look
 from pdctl.hosts.timing import laps
+from pdctl.parts.cluster_lock import kept_text
 from pdctl.plan.document import Details
 from pdctl.plan.effects import effects
 from pdctl.plan.estimate import estimate
@@ -46,8 +49,15 @@ def _reasons(seen: Look, reading: Reading) -> Reasons:
         of_hosts={host: kept.spec_text.text for host, kept in seen.seen.kept.items() if kept.spec_text},
         applied_by={host: meta.pdctl for host, meta in seen.seen.records.items()},
         version=__version__,
+        relocked=applied is not None and applied.lock != _lock_digest(seen),
     )
     return find_reasons(seen.plan, ground)
+
+
+def _lock_digest(seen: Look) -> str:
+    """As hosts name what they keep."""
+    text = kept_text(seen.topology.lock)
+    return hashlib.sha256(text.encode()).hexdigest() if text else ""
 
 
 def _secret_digest(desired: State) -> str:

@@ -42,6 +42,15 @@ def past(sessions: Sessions, cluster: str) -> Past:
 
 def spec_of(sessions: Sessions, seen: Past, number: int) -> str:
     """The text of cluster.yaml that generation `number` was made from."""
+    return _text_of(sessions, seen, number, "spec")
+
+
+def lock_of(sessions: Sessions, seen: Past, number: int) -> str:
+    """That of cluster.lock; empty where there was none."""
+    return _text_of(sessions, seen, number, "lock")
+
+
+def _text_of(sessions: Sessions, seen: Past, number: int, name: str) -> str:
     having = _having(seen, number)
     if not having:
         raise ApplyError(f"there is no generation {number} of `{seen.cluster}`", hint=_there_are(seen))
@@ -51,13 +60,16 @@ def spec_of(sessions: Sessions, seen: Past, number: int) -> str:
     errors: list[PdctlError] = []
     for host in whole:
         try:
-            text = turn(sessions, seen.cluster, host, "recall", number=number, only="spec").spec
+            said = turn(sessions, seen.cluster, host, "recall", number=number, only=name)
         except PdctlError as error:  # any host that has it will do
             errors.append(error)
             continue
+        text: str | None = getattr(said, name)
         if text is not None:
             return text
-    raise errors[0] if errors else HostError(f"the spec of generation {number} is not there", where=whole[0])
+    raise (
+        errors[0] if errors else HostError(f"the {name} of generation {number} is not there", where=whole[0])
+    )
 
 
 def target(seen: Past, number: int | None) -> int:

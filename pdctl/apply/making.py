@@ -30,10 +30,11 @@ APPLY, DESTROY = "pdctl apply", "pdctl destroy"
 
 @dataclass(frozen=True)
 class About:
-    """What a generation is made from: the text of the spec, and the generation it brings back, if any."""
+    """What a generation is made from: the texts of spec and lock; the generation it brings back, if any."""
 
     spec: str
     restores: int | None = None
+    lock: str = ""
 
     @property
     def again(self) -> str:
@@ -52,7 +53,7 @@ def making(sessions: Sessions, seen: Look, about: About, say: Say) -> Iterator[H
     header = _about(seen, about) | {"number": number}
     rows = takes_part(found, seen.plan, seen.desired) or rows_by_host(seen.desired, found)
     begins = {
-        host: {"header": manifest_header(some, header), "rows": some, "spec": about.spec}
+        host: {"header": manifest_header(some, header), "rows": some, "spec": about.spec, "lock": about.lock}
         for host, some in rows.items()
     }
     with locked(sessions, Wanted(seen.topology.cluster, found, number, begins), say) as held:

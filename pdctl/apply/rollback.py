@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pdctl.apply.forgotten import refuse_forgotten
-from pdctl.apply.history import Past, held_by_all, spec_of
+from pdctl.apply.history import Past, held_by_all, lock_of, spec_of
 from pdctl.apply.look import Look, judge, look_for
 from pdctl.apply.systems import without
 from pdctl.desired.render import env_file
@@ -28,11 +28,12 @@ from pdctl.topology.model import Topology
 
 @dataclass(frozen=True)
 class Back:
-    """A look for an earlier generation, and the text of its spec."""
+    """A look for an earlier generation, and the texts of its spec and lock."""
 
     look: Look
     spec: str
     number: int
+    lock: str = ""
 
 
 def look_back(now: Topology, folder: Path, sessions: Sessions, seen: Past, number: int) -> Back:
@@ -54,7 +55,7 @@ def look_back(now: Topology, folder: Path, sessions: Sessions, seen: Past, numbe
         found = judge(topology, folder, _left_alone(found, unread), found.seen)
     refuse_missing(found, number)
     refuse_left_out(topology, found.plan, found.desired, found.seen.contents, Reasons({}))
-    return Back(found, text, number)
+    return Back(found, text, number, lock_of(sessions, seen, number))
 
 
 def _topology(now: Topology, text: str, number: int) -> Topology:

@@ -64,10 +64,11 @@ def apply(
     from pdctl.apply.preflight import preflight
     from pdctl.hosts.local_lock import local_lock
     from pdctl.hosts.sessions import sessions_for
+    from pdctl.parts.cluster_lock import kept_text
     from pdctl.views.console import err, out, print_json
     from pdctl.views.plan import show_plan
 
-    about = About(text_of(path))
+    about = About(text_of(path), lock=kept_text(topology.lock))
     with local_lock(topology.cluster), sessions_for(topology.spec, folder_of(path)) as sessions:
         since = time.time()
         found = planned(topology, reading, folder_of(path), targets, sessions)

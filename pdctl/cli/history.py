@@ -32,13 +32,16 @@ def history(
     spec: Annotated[
         int | None, typer.Option(help="Print the cluster.yaml of this generation instead.", min=1)
     ] = None,
+    lock: Annotated[int | None, typer.Option(help="Print its cluster.lock instead.", min=1)] = None,
     json: Json = False,
 ) -> None:
     """Show every apply that the hosts remember: when, by whom, what it changed, how it ended."""
+    if spec and lock:
+        raise SpecError("--spec and --lock print one file each", hint="ask for one after the other")
     topology = load_topology(path)
 
     from pdctl.apply.generations import broken_lines
-    from pdctl.apply.history import history_document, past, spec_of
+    from pdctl.apply.history import history_document, lock_of, past, spec_of
     from pdctl.apply.lock import lock_lines
     from pdctl.errors import ErrorGroup
     from pdctl.hosts.sessions import sessions_for
@@ -47,9 +50,10 @@ def history(
 
     with sessions_for(topology.spec, folder_of(path)) as sessions:
         seen = past(sessions, topology.cluster)
-        text = spec_of(sessions, seen, spec) if spec else ""
-    if spec:
-        print_json({"number": spec, "spec": text}) if json else sys.stdout.write(text)
+        texts = {"spec": spec_of(sessions, seen, spec)} if spec else {}
+        texts |= {"lock": lock_of(sessions, seen, lock)} if lock else {}
+    if texts:
+        print_json({"number": spec or lock, **texts}) if json else sys.stdout.write("".join(texts.values()))
         return
     warn([*lock_lines(seen.kept), *broken_lines(seen.kept)])
     document = history_document(seen)
@@ -107,7 +111,9 @@ def rollback(
         print_json(timed(carried | {"proof": told(proof)}, timing))
     if back.spec != text_of(path):
         # Into another file: the shell would empty the spec itself before pdctl reads it.
-        how = f"pdctl history --spec {back.number} {path} > generation-{back.number}.yaml"
+        name = f"generation-{back.number}"
+        how = f"pdctl history --spec {back.number} {path} > {name}.yaml"
+        how += f" && pdctl history --lock {back.number} {path} > {name}.lock" if back.lock else ""
         warn(
             [f"{path} still asks for something else, and the next apply goes there; its text of then: {how}"]
         )
@@ -160,7 +166,7 @@ def _carried_back(back: Back, yes: bool, sessions: Sessions) -> dict[str, Any]:
     from pdctl.cli.carry import carry_out, say
     from pdctl.views.console import err
 
-    about = About(back.spec, back.number)
+    about = About(back.spec, back.number, back.lock)
     if not back.look.plan.empty:
         confirm(f"Roll back to generation {back.number}?", yes)
         return carry_out(back.look, None, err(), about, sessions)

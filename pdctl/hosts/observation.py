@@ -140,10 +140,12 @@ class JournalEntry:
 
 @dataclass(frozen=True)
 class SpecText:
-    """The text of cluster.yaml as generation `number` was made from it."""
+    """The text of cluster.yaml as generation `number` was made from it; `lock` is the SHA-256 of its
+    cluster.lock, empty where it had none."""
 
     number: int
     text: str
+    lock: str = ""
 
 
 @dataclass(frozen=True)

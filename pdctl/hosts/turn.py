@@ -42,6 +42,7 @@ class Said(BaseModel):
     kept: Kept | None = None
     manifest: Manifest | None = None
     spec: str | None = None
+    lock: str | None = None
     error: str = ""
 
 

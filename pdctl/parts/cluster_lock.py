@@ -54,6 +54,11 @@ def lock_text(lock: ClusterLock) -> str:
     return "".join(parts)
 
 
+def kept_text(lock: ClusterLock | None) -> str:
+    """As the history keeps it; empty without a lock."""
+    return lock_text(lock) if lock else ""
+
+
 def read_lock(path: Path) -> ClusterLock:
     """Raises SpecError (LOCK001) naming the line that is none of a lock."""
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import PurePath
 
 from pdctl.errors import ErrorGroup, SpecError
 from pdctl.plan.belonging import instance_of_key
@@ -42,7 +43,8 @@ class Reason:
 class Ground:
     """What reasons are found from. `earlier` is the text of the spec that was applied last, if it is known;
     `of_hosts` the one that each host was last brought to, which is an older one where an apply left it out;
-    `applied_by` the version of pdctl that last worked on each host."""
+    `applied_by` the version of pdctl that last worked on each host; `relocked` says that cluster.lock is
+    another than it was then."""
 
     topology: Topology
     reading: Reading
@@ -52,6 +54,7 @@ class Ground:
     of_hosts: Mapping[str, str] | None = None
     applied_by: Mapping[str, str] | None = None
     version: str = ""
+    relocked: bool = False
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
@@ -67,6 +70,10 @@ class Reasons:
     by_key: Mapping[Key, tuple[Reason, ...]]
     fields: tuple[Reason, ...] = ()
     idle: tuple[Reason, ...] = ()
+
+
+# What exact versions can be asked of, and what is started from that.
+LOCKED = ("venv", "package", "unit", "file")
 
 
 def find_reasons(plan: Plan, ground: Ground) -> Reasons:
@@ -172,6 +179,9 @@ def _other(
         return (Reason(DRIFTED),)
     if change.key in unfinished:
         return (Reason(INTERRUPTED),)
+    if ground.relocked and change.key.id.split(":")[0] in LOCKED:
+        name = PurePath(ground.reading.text.source.name).with_suffix(".lock").name
+        return (Reason(f"{name} changed", where=name),)
     applied_by = (ground.applied_by or {}).get(change.key.host, "")
     if before and applied_by and applied_by != ground.version:
         return (Reason(f"pdctl {applied_by} -> {ground.version} renders it otherwise"),)

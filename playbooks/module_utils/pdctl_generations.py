@@ -26,14 +26,16 @@ from ansible.module_utils.pdctl_rows import Row
 IN_STORE = "store:"  # stands for a file's content, which lies in the store
 
 
-def begin(folder: str, header: Row, rows: list[Row], spec: str) -> None:
-    """Keep `rows` and `spec` as generation `header["number"]`. What fails leaves no manifest."""
+def begin(folder: str, header: Row, rows: list[Row], spec: str, lock: str = "") -> None:
+    """Keep `rows`, `spec` and `lock` as generation `header["number"]`. What fails leaves no manifest."""
     for name in (GENERATIONS, STORE):
         make_folder(os.path.join(folder, name))
     kept = [keep_content(folder, row) for row in rows]
     files = [row["content"][len(IN_STORE) :] for row in kept if row.get("content")]
     text = json.dumps(kept, sort_keys=True).encode()
     references = {"rows": keep(folder, text), "spec": keep(folder, spec.encode())}
+    if lock:
+        references["lock"] = keep(folder, lock.encode())
     blobs = sorted({*files, *references.values()})
     write(folder, dict(header, **references, blobs=blobs, state="started", begun=time.time()))
 
@@ -109,10 +111,20 @@ def rows_of(folder: str, digest: str) -> list[Row]:
 
 def spec_of(folder: str, number: int) -> str | None:
     """The text of cluster.yaml as generation `number` was made from it."""
+    return text_of(folder, number, "spec")
+
+
+def lock_of(folder: str, number: int) -> str | None:
+    """The text of cluster.lock likewise; empty where there was none."""
+    return text_of(folder, number, "lock")
+
+
+def text_of(folder: str, number: int, name: str) -> str | None:
+    """None where this host had no part in it."""
     for row in generations(folder):
         if row["number"] == number:
             refuse_broken([row], 0)
-            return stored(folder, row["spec"]).decode("utf-8", "replace")
+            return stored(folder, row[name]).decode("utf-8", "replace") if name in row else ""
     return None
 
 

@@ -187,7 +187,7 @@ def newest_spec(folder: str, found: list[Row], broken: list[str]) -> Row | None:
     except OSError as error:
         broken.append(f"{error.filename}: {told_why(error)}")
         return None
-    return {"number": done[-1]["number"], "text": text}
+    return {"number": done[-1]["number"], "text": text, "lock": done[-1].get("lock", "")}
 
 
 def stored(folder: str, digest: str) -> bytes:

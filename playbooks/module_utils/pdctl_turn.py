@@ -10,6 +10,7 @@ from ansible.module_utils.pdctl_generations import (
     collect_garbage,
     end,
     forget_all,
+    lock_of,
     manifest,
     spec_of,
 )
@@ -73,7 +74,8 @@ def begun(request: Row, folder: str) -> None:
     take(folder, request["owner"])
     generation, token = request.get("generation"), request["owner"]["token"]
     if generation:
-        begin(folder, dict(generation["header"], token=token), generation["rows"], generation["spec"])
+        header = dict(generation["header"], token=token)
+        begin(folder, header, generation["rows"], generation["spec"], generation.get("lock") or "")
 
 
 def ended(request: Row, folder: str) -> Row:
@@ -113,8 +115,8 @@ def shown(request: Row, folder: str) -> Row:
 
 
 def recalled(request: Row, folder: str) -> Row:
-    """What this host held at `number`, and the spec of that generation if it had part in it; or `only` one of
-    them, of which the other, if it is damaged, keeps nobody."""
-    work = {"manifest": manifest, "spec": spec_of}
+    """What this host held at `number`, and spec and lock of that generation if it had part in it; or `only`
+    one of them, of which the others, if they are damaged, keep nobody."""
+    work = {"manifest": manifest, "spec": spec_of, "lock": lock_of}
     names = [request["only"]] if request.get("only") else list(work)
     return {name: work[name](folder, request["number"]) for name in names}

@@ -156,6 +156,14 @@ def test_another_pdctl_renders_otherwise() -> None:
     assert done.why("unit:pdctl-chat-decoder-0.service") == ["pdctl 0.2 -> 0.3 renders it otherwise"]
 
 
+def test_another_lock_is_the_reason_where_no_field_of_the_spec_is() -> None:
+    done = edit(SEQS, earlier=SPEC.replace(*SEQS))
+    ground = Ground(done.topology, done.reading, done.desired, earlier=SPEC.replace(*SEQS), relocked=True)
+    found = find_reasons(done.plan, ground)
+    (reason,) = found.by_key[Key("h2", "unit:pdctl-chat-decoder-0.service")]
+    assert (reason.text, reason.where) == ("cluster.lock changed", "cluster.lock")
+
+
 def test_drift_is_a_reason_of_its_own() -> None:
     plain = edit()
     key = Key("h1", "file:/etc/pdctl/chat/proxy.json")

@@ -151,7 +151,7 @@ def test_a_generation_keeps_rows_contents_and_spec(tmp_path: Path) -> None:
     found = ask(tmp_path, "recall", number=1)
     assert found["spec"] == "cluster: chat\n" and found["manifest"]["rows"] == rows
     assert [(row["number"], row["state"]) for row in kept(tmp_path)["generations"]] == [(1, "complete")]
-    assert kept(tmp_path)["spec_text"] == {"number": 1, "text": "cluster: chat\n"}
+    assert kept(tmp_path)["spec_text"] == {"number": 1, "text": "cluster: chat\n", "lock": ""}
 
 
 def test_no_value_of_a_secret_is_kept(tmp_path: Path) -> None:
