@@ -123,7 +123,7 @@ def comes_back_as_it_was(hosts: Line, instance: str) -> None:
     life = hosts.lives()[instance]
     host = PLACES[instance]
     hosts.inside(f"systemctl daemon-reload; systemctl kill -s KILL {unit(instance)}", host)
-    until(lambda: hosts.lives()[instance].invocation not in ("", life.invocation), timeout=60)
+    until(lambda: hosts.lives().get(instance, life) != life, timeout=60)
     words = hosts.inside(f"tr '\\0' ' ' < /proc/{hosts.lives()[instance].pid}/cmdline", host)
     assert "--no-such-flag" not in words and "pdctl_simulator" in words, words
     answers = (
