@@ -6,6 +6,7 @@ import hashlib
 import json
 import shlex
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pdctl.apply.ages import age
@@ -18,6 +19,31 @@ COMPLETE, STARTED, BROKEN, PARTIAL = "complete", "started", "broken", "partial"
 # How a generation ended of which hosts say different things: the first of these that any of them says.
 WORST = (BROKEN, STARTED, "interrupted", "failed", PARTIAL, "abandoned", COMPLETE)
 NAMED = 4  # units in a summary
+
+
+def one_life(found: Mapping[str, Kept]) -> dict[str, Kept]:
+    """Without what a host still keeps of an earlier life of the cluster: it was destroyed while that host
+    could not be reached, and numbers began anew. The present life is that of the youngest generation."""
+    rows = [row for kept in found.values() for row in kept.generations if row.life]
+    if len({row.life for row in rows}) < 2:
+        return dict(found)
+    life = min(rows, key=lambda row: row.age_s).life
+    return {host: _of_life(kept, life) for host, kept in found.items()}
+
+
+def life_of(found: Mapping[str, Kept]) -> str:
+    """Empty before the first generation."""
+    lives = (row.life for kept in found.values() for row in reversed(kept.generations) if row.life)
+    return next(lives, "")
+
+
+def bygone_lines(found: Mapping[str, Kept]) -> list[str]:
+    return [
+        f"{host} still keeps generations {kept.bygone[0]} to {kept.bygone[-1]} of before the cluster was"
+        " destroyed: they are left out, and go with the next apply that has work there"
+        for host, kept in found.items()
+        if kept.bygone
+    ]
 
 
 def state_of(found: Mapping[str, Kept], number: int) -> str:
@@ -170,6 +196,19 @@ def _where(found: Mapping[str, Kept], number: int) -> str:
         if some:
             return f' {words} step "{min(some, key=lambda entry: entry.age_s).step}"'
     return " before its first step"
+
+
+def _of_life(kept: Kept, life: str) -> Kept:
+    bygone = tuple(row.number for row in kept.generations if row.life not in ("", life))
+    if not bygone:
+        return kept
+    return replace(
+        kept,
+        generations=tuple(row for row in kept.generations if row.number not in bygone),
+        spec_text=None if kept.spec_text and kept.spec_text.number in bygone else kept.spec_text,
+        journal=None if kept.journal and kept.journal.generation in bygone else kept.journal,
+        bygone=bygone,
+    )
 
 
 def _all(found: Mapping[str, Kept], number: int) -> list[Generation]:

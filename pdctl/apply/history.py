@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from pdctl.apply.generations import BROKEN, complete, current, numbers, stands_for, state_of
+from pdctl.apply.generations import (
+    BROKEN,
+    complete,
+    current,
+    life_of,
+    numbers,
+    one_life,
+    stands_for,
+    state_of,
+)
 from pdctl.apply.lock import is_live
 from pdctl.errors import ApplyError, ErrorGroup, HostError, PdctlError
 from pdctl.hosts.observation import Generation, Kept
@@ -37,7 +46,7 @@ def past(sessions: Sessions, cluster: str) -> Past:
     found, failures = _each(sessions.hosts, ask)
     if not found:
         raise ErrorGroup("no host could be asked", list(failures.values()))
-    return Past(cluster, found, failures)
+    return Past(cluster, one_life(found), failures)
 
 
 def spec_of(sessions: Sessions, seen: Past, number: int) -> str:
@@ -60,7 +69,9 @@ def _text_of(sessions: Sessions, seen: Past, number: int, name: str) -> str:
     errors: list[PdctlError] = []
     for host in whole:
         try:
-            said = turn(sessions, seen.cluster, host, "recall", number=number, only=name)
+            said = turn(
+                sessions, seen.cluster, host, "recall", number=number, only=name, life=life_of(seen.kept)
+            )
         except PdctlError as error:  # any host that has it will do
             errors.append(error)
             continue
@@ -120,7 +131,9 @@ def held_by_all(sessions: Sessions, seen: Past, number: int) -> tuple[State, dic
     """
 
     def recall(host: str) -> dict[Key, Resource]:
-        manifest = turn(sessions, seen.cluster, host, "recall", number=number, only="manifest").manifest
+        manifest = turn(
+            sessions, seen.cluster, host, "recall", number=number, only="manifest", life=life_of(seen.kept)
+        ).manifest
         try:
             rows = [resource_from_json(row) for row in manifest.rows] if manifest else []
         except (KeyError, TypeError, ValueError) as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pdctl.apply.departed import departed_warnings
-from pdctl.apply.generations import broken_lines, retained, unfinished, way_on
+from pdctl.apply.generations import broken_lines, bygone_lines, one_life, retained, unfinished, way_on
 from pdctl.apply.lock import is_live, lock_lines
 from pdctl.apply.secure_boot import without_unsigned_drivers
 from pdctl.apply.strays import stray_warnings, without_lost_records
@@ -64,7 +64,14 @@ class Look:
         cut_off = "" if is_live(found) else unfinished(found)
         goes_on = [f"{cut_off}; {way_on(found)}"] if cut_off and not self.plan.empty else []
         gone = departed_warnings(self.topology.spec, self.seen)
-        return [*stray_warnings(self.seen), *gone, *lock_lines(found), *broken_lines(found), *goes_on]
+        return [
+            *stray_warnings(self.seen),
+            *gone,
+            *lock_lines(found),
+            *broken_lines(found),
+            *bygone_lines(found),
+            *goes_on,
+        ]
 
 
 def look(
@@ -106,6 +113,7 @@ def judge(topology: Topology, folder: Path, desired: State, seen: Observation) -
     """Plan from what was seen. Raises ErrorGroup when no host is left to plan for."""
     if not seen.facts:
         raise ErrorGroup("no host could be looked at", list(seen.failures.values()))
+    seen = replace(seen, kept=one_life(seen.kept))
     seen = without_other_systems(topology, desired, seen)
     if not seen.facts:
         raise ErrorGroup("no host is as the spec says", list(seen.failures.values()))

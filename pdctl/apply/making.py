@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 from pdctl.apply.departed import departed
 from pdctl.apply.generations import (
     COMPLETE,
     PARTIAL,
     complete,
+    life_of,
     manifest_header,
     next_number,
     oldest_kept,
@@ -100,6 +102,7 @@ def _about(seen: Look, about: About) -> dict[str, Any]:
         "what": what(seen, about),
         "command": this_process().command,
         "restores": about.restores,
+        "life": life_of(seen.seen.kept) or uuid4().hex,
     }
 
 

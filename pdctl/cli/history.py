@@ -40,7 +40,7 @@ def history(
         raise SpecError("--spec and --lock print one file each", hint="ask for one after the other")
     topology = load_topology(path)
 
-    from pdctl.apply.generations import broken_lines
+    from pdctl.apply.generations import broken_lines, bygone_lines
     from pdctl.apply.history import history_document, lock_of, past, spec_of
     from pdctl.apply.lock import lock_lines
     from pdctl.errors import ErrorGroup
@@ -55,7 +55,7 @@ def history(
     if texts:
         print_json({"number": spec or lock, **texts}) if json else sys.stdout.write("".join(texts.values()))
         return
-    warn([*lock_lines(seen.kept), *broken_lines(seen.kept)])
+    warn([*lock_lines(seen.kept), *broken_lines(seen.kept), *bygone_lines(seen.kept)])
     document = history_document(seen)
     if json:
         print_json(document)

@@ -125,6 +125,7 @@ class Generation:
     venvs: tuple[str, ...] = ()  # paths
     command: str = ""
     restores: int | None = None  # the generation that it rolled back to
+    life: str = ""  # common to all generations of a cluster from its first one until it is destroyed
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,7 @@ class Kept:
     broken: tuple[str, ...] = ()
     busy: bool = False
     others: tuple[OtherWork, ...] = ()
+    bygone: tuple[int, ...] = ()  # numbers of generations of an earlier life of the cluster, left out here
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ IN_STORE = "store:"  # stands for a file's content, which lies in the store
 
 def begin(folder: str, header: Row, rows: list[Row], spec: str, lock: str = "") -> None:
     """Keep `rows`, `spec` and `lock` as generation `header["number"]`. What fails leaves no manifest."""
+    forget_bygone(folder, header.get("life", ""))
     for name in (GENERATIONS, STORE):
         make_folder(os.path.join(folder, name))
     kept = [keep_content(folder, row) for row in rows]
@@ -38,6 +39,14 @@ def begin(folder: str, header: Row, rows: list[Row], spec: str, lock: str = "") 
         references["lock"] = keep(folder, lock.encode())
     blobs = sorted({*files, *references.values()})
     write(folder, dict(header, **references, blobs=blobs, state="started", begun=time.time()))
+
+
+def forget_bygone(folder: str, life: str) -> None:
+    """Generations of before the cluster was destroyed, when this host could not be reached: their numbers
+    are given anew."""
+    for row in generations(folder):
+        if life and row.get("life") and row["life"] != life:
+            remove(path_of(folder, row["number"]))
 
 
 def keep_content(folder: str, row: Row) -> Row:
@@ -89,9 +98,9 @@ def collect_garbage(folder: str, oldest: int) -> None:
                 os.unlink(os.path.join(folder, STORE, name))
 
 
-def manifest(folder: str, number: int) -> Row | None:
+def manifest(folder: str, number: int, life: str = "") -> Row | None:
     """What this host held at generation `number`: its newest complete one up to that, with all contents."""
-    known = [row for row in generations(folder) if row["number"] <= number]
+    known = [row for row in of_life(folder, life) if row["number"] <= number]
     done = [row for row in known if row["state"] == COMPLETE]
     refuse_broken(known, done[-1]["number"] if done else 0)
     if not done:
@@ -109,19 +118,24 @@ def rows_of(folder: str, digest: str) -> list[Row]:
     raise OSError(errno.EINVAL, "it is not what a host holds", os.path.join(folder, STORE, digest))
 
 
-def spec_of(folder: str, number: int) -> str | None:
+def of_life(folder: str, life: str) -> list[Row]:
+    """Without those of an earlier life of the cluster."""
+    return [row for row in generations(folder) if not life or row.get("life", life) == life]
+
+
+def spec_of(folder: str, number: int, life: str = "") -> str | None:
     """The text of cluster.yaml as generation `number` was made from it."""
-    return text_of(folder, number, "spec")
+    return text_of(folder, number, "spec", life)
 
 
-def lock_of(folder: str, number: int) -> str | None:
+def lock_of(folder: str, number: int, life: str = "") -> str | None:
     """The text of cluster.lock likewise; empty where there was none."""
-    return text_of(folder, number, "lock")
+    return text_of(folder, number, "lock", life)
 
 
-def text_of(folder: str, number: int, name: str) -> str | None:
+def text_of(folder: str, number: int, name: str, life: str) -> str | None:
     """None where this host had no part in it."""
-    for row in generations(folder):
+    for row in of_life(folder, life):
         if row["number"] == number:
             refuse_broken([row], 0)
             return stored(folder, row[name]).decode("utf-8", "replace") if name in row else ""

@@ -31,7 +31,20 @@ STORE = "store"  # specs, rows and contents of files, by their SHA-256
 TAIL_BYTES = 65536  # of the journal: its last entry and more
 COMPLETE, BROKEN = "complete", "broken"
 # What a controller is told of a generation; the rest of its file is for this host alone.
-TOLD = ("number", "state", "at", "by", "pdctl", "what", "command", "digest", "venvs", "restores", "spec")
+TOLD = (
+    "number",
+    "state",
+    "at",
+    "by",
+    "pdctl",
+    "what",
+    "command",
+    "digest",
+    "venvs",
+    "restores",
+    "spec",
+    "life",
+)
 
 
 def kept_state(record: str) -> Row:

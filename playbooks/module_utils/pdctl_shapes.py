@@ -60,7 +60,7 @@ MANIFEST_MUST: Shape = {
     "rows": is_text,
 }
 MANIFEST_MAY: Shape = {
-    **dict.fromkeys(("at", "by", "pdctl", "what", "command", "digest", "token", "lock"), is_text),
+    **dict.fromkeys(("at", "by", "pdctl", "what", "command", "digest", "token", "lock", "life"), is_text),
     **dict.fromkeys(("venvs", "blobs"), is_texts),
     "restores": is_number_or_none,
 }

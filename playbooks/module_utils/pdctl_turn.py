@@ -119,4 +119,4 @@ def recalled(request: Row, folder: str) -> Row:
     one of them, of which the others, if they are damaged, keep nobody."""
     work = {"manifest": manifest, "spec": spec_of, "lock": lock_of}
     names = [request["only"]] if request.get("only") else list(work)
-    return {name: work[name](folder, request["number"]) for name in names}
+    return {name: work[name](folder, request["number"], request.get("life") or "") for name in names}

@@ -9,20 +9,24 @@ import pytest
 
 from pdctl.apply.ages import age
 from pdctl.apply.generations import (
+    bygone_lines,
     complete,
     current,
     held_at,
     host_rows,
+    life_of,
     manifest_header,
     next_number,
+    numbers,
     oldest_kept,
+    one_life,
     retained,
     rows_digest,
     summary,
     takes_part,
     unfinished,
 )
-from pdctl.hosts.observation import Generation, JournalEntry, Kept
+from pdctl.hosts.observation import Generation, JournalEntry, Kept, SpecText
 from pdctl.plan.make import make_plan
 from pdctl.state import Directory, File, Key, State, Venv, key_of
 from tests.examples import desired, topology
@@ -32,6 +36,21 @@ NAME = "lab-simulator"
 
 def generation(number: int, state: str = "complete", **more: Any) -> Generation:
     return Generation(number, state, "2030-01-01T00:00:00+00:00", "ann@desk", "1", "what", 720.0, **more)
+
+
+def test_what_a_host_keeps_of_an_earlier_life_is_left_out_and_told() -> None:
+    """It could not be reached when the cluster was destroyed; numbers began anew on the other."""
+    old = [replace(generation(n, life="a"), age_s=9000.0 - n) for n in (2, 3, 12)]
+    found = {
+        "h1": kept(generation(1, life="b"), generation(2, life="b")),
+        "h2": kept(*old, spec_text=SpecText(12, "cluster: old\n"), journal=JournalEntry(12, "x", "end", 1.0)),
+    }
+    now = one_life(found)
+    assert numbers(now) == [1, 2] and current(now) == 2 and next_number(now) == 3 and life_of(now) == "b"
+    assert now["h1"] == found["h1"] and now["h2"].spec_text is None and now["h2"].journal is None
+    (line,) = bygone_lines(now)
+    assert line.startswith("h2 still keeps generations 2 to 12 of before the cluster was destroyed")
+    assert one_life({"h2": found["h2"]}) == {"h2": found["h2"]} and life_of({}) == ""
 
 
 def kept(*generations: Generation, **more: Any) -> Kept:

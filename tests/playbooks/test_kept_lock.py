@@ -1,4 +1,4 @@
-"""A generation keeps the cluster.lock that it was made with."""
+"""A generation keeps the cluster.lock that it was made with, and is of one life of its cluster."""
 
 from __future__ import annotations
 
@@ -25,3 +25,20 @@ def end_of_all(root: Path) -> list[str]:
     take(root)
     end(root, oldest=2)
     return [path.name for path in (folder(root) / "store").iterdir() if "pdctl-lock" in path.read_text()]
+
+
+def lived(root: Path, number: int, life: str) -> None:
+    one = generation(number)
+    assert take(root, generation=one | {"header": one["header"] | {"life": life}}) == {}
+    assert end(root, number=number, state="complete") == {}
+
+
+def test_generations_of_an_earlier_life_are_not_recalled_and_go_with_the_next_one(tmp_path: Path) -> None:
+    lived(tmp_path, 2, "a")
+    lived(tmp_path, 12, "a")
+    asked = {"number": 3, "life": "b"}
+    assert ask(tmp_path, "recall", **asked) == {"manifest": None, "spec": None, "lock": None}
+    assert ask(tmp_path, "recall", number=3, life="a")["manifest"]["number"] == 2
+    lived(tmp_path, 1, "b")
+    assert [row["number"] for row in kept(tmp_path)["generations"]] == [1]
+    assert ask(tmp_path, "recall", **asked)["manifest"]["number"] == 1
