@@ -96,6 +96,25 @@ def test_one_that_a_host_was_left_out_of_is_partial_until_all_have_come_along(li
     assert line.diff()["empty"]
 
 
+def test_a_host_that_was_away_when_all_was_destroyed_brings_no_old_numbers_back(line: Line) -> None:
+    line.lab.cut("h2")
+    try:
+        line.pdctl("destroy", "--yes").must(1)
+        line.write(decoders={"count": 2, "env": {"NCCL_DEBUG": "INFO"}})
+        line.pdctl("apply", "--yes", "--no-verify").must(1)
+    finally:
+        line.lab.uncut("h2")
+    assert "h2 still keeps generations" in line.pdctl("diff").must().err
+    assert [row["number"] for row in history(line)] == [1]
+    line.apply("--no-verify")
+    rows = history(line)
+    assert [(row["number"], row["hosts"]) for row in rows] == [
+        (2, {"h1": "complete", "h2": "complete"}),
+        (1, {"h1": "partial"}),
+    ]
+    assert "still keeps" not in line.pdctl("diff").must().err and line.diff()["empty"]
+
+
 def spec_with(line: Line, value: str) -> dict[str, Any]:
     spec = json.loads((line.folder / "cluster.yaml").read_text())
     spec["serving"]["prefillers"]["env"] = {"NCCL_DEBUG": value}
