@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.hosts.line import PLACES, Line, changed, soak, unit
+from tests.hosts.line import CONFIG, PLACES, UNITS, Line, changed, soak, unit
 from tests.hosts.mended import converges
 
 pytestmark = pytest.mark.hosts
@@ -97,8 +97,8 @@ def test_a_health_gate_that_failed_is_not_forgotten(line: Line) -> None:
     assert line.pdctl("history", "--json").must().json["generations"][0]["state"] == "complete"
 
 
-def test_a_restart_that_a_failure_kept_from_happening_is_still_owed_by_the_process_itself(line: Line) -> None:
-    """The files of the prefiller are as wanted after the first apply: no second one would see them change."""
+def test_what_a_failure_kept_from_an_engine_is_whole_in_the_next_plan_and_no_drift(line: Line) -> None:
+    """The prefiller's turn comes after the decoders': until then its files are those that it runs with."""
     lives = line.lives()
     broken = {"count": 2, "extra_args": ["--no-such-flag"]}
     line.write(decoders=broken, prefillers={"count": 1, "env": CHANGED})
@@ -111,8 +111,15 @@ def test_a_restart_that_a_failure_kept_from_happening_is_still_owed_by_the_proce
     line.write(prefillers={"count": 1, "env": CHANGED})
     plan = line.diff()
     of_it = {row["id"]: row["why"] for row in plan["changes"] if "prefiller-0" in row["id"]}
-    (why,) = of_it.values()
-    assert list(of_it) == [f"unit:{unit('prefiller-0')}"] and "runs with an older configuration" in why
+    file = f"{CONFIG}/prefiller-0.env"
+    assert set(of_it) == {
+        f"file:{file}",
+        f"file:{UNITS}/{unit('prefiller-0')}",
+        f"unit:{unit('prefiller-0')}",
+    }
+    assert not [row for row in plan["drift"] if "prefiller-0" in row["id"]]
+    (restart,) = (row for row in plan["restarts"] if row["instance"] == "prefiller-0")
+    assert restart["causes"] == [file]
     done = line.apply("--json").json["did"]["h1"]
     assert any(row.startswith(f"restart {unit('prefiller-0')}: runs with an older") for row in done)
     assert "prefiller-0" in changed(lives, line.lives()) and line.diff()["empty"]
