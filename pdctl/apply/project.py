@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +22,13 @@ from pdctl.assets import assets
 from pdctl.bench.script import NAME as BENCH_SCRIPT
 from pdctl.bench.script import bench_script
 from pdctl.errors import ApplyError
+from pdctl.hosts.ansible_vars import literal
 from pdctl.hosts.observation import Observation
 from pdctl.plan import make_plan
 from pdctl.topology.model import Topology
 
+# The bundle of a project lies beside its playbooks, wherever that is.
+BUNDLE_BESIDE = "{{ playbook_dir }}/bundle"
 README = """Project of cluster `{cluster}`, written by pdctl {version}.
 
     ansible-playbook apply.yml      bring the hosts to the spec; a second run changes nothing
@@ -46,20 +51,37 @@ def write_project(
     The project is made beside it and moved into place, so that `out` is never half-written. Returns the
     files, relative to `out`.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+    try:
+        taken = out.exists() and (not out.is_dir() or any(out.iterdir()))
+        taken |= out.is_symlink() and not out.exists()
+    except OSError as error:
+        raise ApplyError(f"{out} cannot be used: {error.strerror}", hint="name another with --out") from None
+    if taken:
         raise ApplyError(f"{out} exists and is not empty", hint="name another folder with --out")
     seen = _from_nothing(topology, folder)
     supply = supply_for(seen, bundle, progress)
-    new = out.with_name(out.name + ".new")
-    shutil.rmtree(new, ignore_errors=True)
-    try:
+    with _beside(out) as new:
         _fill(new, seen, supply)
         if out.exists():
             out.rmdir()
         new.replace(out)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
     return sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
+
+
+@contextmanager
+def _beside(out: Path) -> Iterator[Path]:
+    """A new place on the same file system, of a name that nobody has; gone at the end unless it was moved."""
+    try:
+        out.absolute().parent.mkdir(parents=True, exist_ok=True)
+        place = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.absolute().parent))
+    except OSError as error:
+        raise ApplyError(
+            f"{out} cannot be made: {error.strerror}", hint="name another folder with --out"
+        ) from None
+    try:
+        yield place / "project"
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def _from_nothing(topology: Topology, folder: Path) -> Look:
@@ -72,7 +94,7 @@ def _from_nothing(topology: Topology, folder: Path) -> Look:
 def _fill(new: Path, seen: Look, supply: Supply) -> None:
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
     shutil.copytree(assets("playbooks"), new, ignore=ignored)
-    local = replace(supply, folder="{{ playbook_dir }}/bundle")
+    local = replace(supply, folder=BUNDLE_BESIDE)
     (new / APPLY).write_bytes(playbook(played(seen.plan)))
     variables = host_variables(order(seen, local))
     for file in sorted(set(_needed(variables))):
@@ -80,8 +102,12 @@ def _fill(new: Path, seen: Look, supply: Supply) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         _copy(Path(supply.folder) / file, target)
     removal = removal_variables(replace(order(seen, local), observed=seen.desired))
-    _write(new / "inventory.yml", inventory(seen, variables, groups(variables, seen.plan), root=False))
-    _write(new / "inventory-destroy.yml", inventory(seen, removal, removal_groups(removal), root=False))
+    write_inventory(
+        new / "inventory.yml", inventory(seen, variables, groups(variables, seen.plan), root=False)
+    )
+    write_inventory(
+        new / "inventory-destroy.yml", inventory(seen, removal, removal_groups(removal), root=False)
+    )
     readme = README.format(cluster=seen.topology.cluster, version=__version__)
     if script := bench_script(seen.topology):
         (new / "bench").mkdir()
@@ -90,9 +116,14 @@ def _fill(new: Path, seen: Look, supply: Supply) -> None:
     (new / "README").write_text(readme)
 
 
-def _write(path: Path, inventory: dict[str, Any]) -> None:
-    """JSON is YAML too, and Ansible reads these files as YAML."""
-    path.write_text(json.dumps(inventory, indent=1) + "\n")
+def write_inventory(path: Path, inventory: dict[str, Any]) -> None:
+    """JSON is YAML too, and Ansible takes it for what it is. Words of the spec are no templates to it, which
+    would run on this machine; the one template here is ours."""
+    marked = literal(inventory)
+    for variables in marked["all"]["hosts"].values():
+        if "pdctl_bundle_src" in variables:
+            variables["pdctl_bundle_src"] = BUNDLE_BESIDE
+    path.write_text(json.dumps(marked, indent=1) + "\n")
 
 
 def _needed(variables: dict[str, dict[str, Any]]) -> Iterator[str]:

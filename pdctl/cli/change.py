@@ -9,7 +9,7 @@ import typer
 
 from pdctl.cli.ending import not_looked_at
 from pdctl.cli.finish import Finish, timed
-from pdctl.cli.load import folder_of, load_reading, load_topology, warn
+from pdctl.cli.load import folder_of, load_reading, warn
 from pdctl.cli.options import CLUSTER, BundleDir, Json, Spec, Timing
 from pdctl.cli.planning import OfInstance, OfLayer, OfRole, OnHost, Planned, planned, targets_of
 from pdctl.errors import ApplyError, ErrorGroup
@@ -84,7 +84,7 @@ def render(
     json: Json = False,
 ) -> None:
     """Write an Ansible project that brings the hosts to the same state without pdctl."""
-    topology = load_topology(path)
+    topology, _ = load_reading(path)  # a lock that does not fit is an error: a project outlives its spec
 
     from pdctl.apply.project import write_project
     from pdctl.views.console import print_json

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,8 +34,14 @@ class ClusterLock:
 
 
 def lock_file(spec: Path) -> Path:
-    """`cluster.lock` beside `cluster.yaml`."""
-    return spec.with_suffix(".lock")
+    """`cluster.lock` beside `cluster.yaml`. Raises SpecError where that is the spec itself."""
+    file = spec.with_suffix(".lock")
+    if file == spec:
+        raise SpecError(
+            f"{spec} is named as its own lock: `pdctl lock` would write over it",
+            hint=f"pdctl lock {spec.with_suffix('.yaml')}, if that is the spec; else rename it",
+        )
+    return file
 
 
 def source_digest(source: Mapping[str, str]) -> str:
@@ -62,6 +69,8 @@ def kept_text(lock: ClusterLock | None) -> str:
 def read_lock(path: Path) -> ClusterLock:
     """Raises SpecError (LOCK001) naming the line that is none of a lock."""
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise refusal(path, 0, "is no file")
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
         text = raw.decode()

@@ -6,7 +6,7 @@ Field names as transformers writes them; the folder may be anybody's, so nothing
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pdctl.knowledge.models import KnownModel
@@ -125,6 +125,8 @@ def _shape(values: Mapping[str, Any], heads: int, hidden: int) -> tuple[int, int
     if rank := _count(values, "kv_lora_rank"):
         return 1, rank + _count(values, "qk_rope_head_dim"), True
     kv_heads = _count(values, "num_key_value_heads", "n_head_kv", "num_kv_heads") or heads
+    if values.get("multi_query") is True and not values.get("new_decoder_architecture"):
+        kv_heads = 1  # Falcon and GPT-BigCode: one head for all, whatever else is said (vLLM config/model.py)
     # gpt-oss: hidden_size / num_attention_heads would be 45, its head_dim is 64.
     head_dim = _count(values, "head_dim", "attention_head_dim") or hidden // heads
     if not head_dim:
@@ -136,9 +138,11 @@ def _kinds(values: Mapping[str, Any], layers: int) -> tuple[int, int, int]:
     """How many layers keep all of their KV, KV of a window, and a state instead of KV."""
     pattern = values.get("hybrid_override_pattern")
     if isinstance(pattern, str):
+        _of_all(pattern, layers)
         return pattern.count(ATTENTION_LETTER), 0, pattern.count(MAMBA_LETTER)
     kinds = values.get("layer_types") or values.get("layers_block_type")
     if isinstance(kinds, list) and kinds and all(isinstance(kind, str) for kind in kinds):
+        _of_all(kinds, layers)
         found = [_kind(kind) for kind in kinds[:MOST_LAYERS]]
         return found.count("full"), found.count("windowed"), found.count("recurrent")
     if every := _count(values, "full_attention_interval"):
@@ -150,6 +154,11 @@ def _kinds(values: Mapping[str, Any], layers: int) -> tuple[int, int, int]:
     if values.get("sliding_window") and values.get("use_sliding_window", True):
         return 0, layers, 0
     return layers, 0, 0
+
+
+def _of_all(kinds: Sequence[str], layers: int) -> None:
+    if len(kinds) != layers:
+        raise ConfigError(f"names the kinds of {len(kinds)} layers, and has {layers}")
 
 
 def _kind(word: str) -> str:

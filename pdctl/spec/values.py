@@ -66,10 +66,13 @@ def _name(value: str) -> str:
     return value
 
 
+PLAY_GROUPS = "pdctl_"  # how groups of a playbook's plays begin (templates/playbooks/apply.yml.j2)
+
+
 def _host_name(value: str) -> str:
     if not re.fullmatch(HOST_NAME, value):
         raise ValueError("is not a host name: use 1 to 63 letters, digits, inner `-` or `_`")
-    if value in ANSIBLE_GROUPS:
+    if value in ANSIBLE_GROUPS or value.startswith(PLAY_GROUPS):
         raise ValueError("is a word of Ansible's, which would not take it for a host: choose another name")
     return value
 

@@ -52,7 +52,7 @@ def test_check_tells_a_current_lock_from_a_stale_and_a_missing_one(folder: Path)
 
 def test_a_stale_lock_stops_validate_and_diff_before_any_host_is_asked(folder: Path) -> None:
     (folder / "cluster.yaml").write_text(sound_but_for('stack: {base: cuda13-2026, nixl: "1.5.0"}\n'))
-    for command in ("validate", "diff", "apply"):
+    for command in ("validate", "diff", "apply", "render"):
         done = pdctl(folder, command)
         assert done.returncode == 1
         assert "cluster.lock:7:1: the lock was made from something else: nixl: 1.5.1 -> 1.5.0" in done.stderr
@@ -88,3 +88,18 @@ def test_explain_tells_the_shipped_stacks(tmp_path: Path) -> None:
     document = json.loads(pdctl(tmp_path, "explain", "cuda13-2026", "--json").stdout)
     pairs = {tuple(row["pair"]): row["status"] for row in document["pairs"]}
     assert pairs["vllm", "lmcache"] == "proven" and document["pins"]["vllm"] == "0.32.0"
+
+
+def test_a_spec_that_would_be_its_own_lock_is_refused_and_left_alone(folder: Path) -> None:
+    text = (folder / "cluster.yaml").read_text()
+    (folder / "spec.lock").write_text(text)
+    done = pdctl(folder, "lock", "spec.lock")
+    assert done.returncode == 1 and "is named as its own lock" in done.stderr and "hint: " in done.stderr
+    assert (folder / "spec.lock").read_text() == text
+
+
+def test_a_lock_that_is_no_file_is_refused_and_not_waited_for(folder: Path) -> None:
+    (folder / "cluster.lock").unlink()
+    os.mkfifo(folder / "cluster.lock")
+    done = pdctl(folder, "lock", "--check")
+    assert done.returncode == 1 and "is no file" in done.stderr and "Traceback" not in done.stderr

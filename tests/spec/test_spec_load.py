@@ -192,7 +192,7 @@ def test_a_thousand_hosts_are_read_in_a_moment() -> None:
     assert time.process_time() - start < 2.0  # 0.2 s on an idle core
 
 
-@pytest.mark.parametrize("name", ["all", "ungrouped"])
+@pytest.mark.parametrize("name", ["all", "ungrouped", "pdctl_decoder"])
 def test_a_host_is_not_named_like_a_group_that_every_inventory_has(name: str) -> None:
     """Ansible leaves a host `ungrouped` out of every play without a word."""
     assert "word of Ansible's" in complaints(GOOD.replace("gpu01", name))[0]

@@ -28,6 +28,9 @@ OWNED = {
     "--max-num-seqs": "use `max_num_seqs`",
     "--max-num-batched-tokens": "use `max_num_batched_tokens`",
     "--kv-transfer-config": "use `serving.connector`",
+    # Puts its own connector in the place of the one that moves KV (vLLM config/vllm.py, kv_offloading_size).
+    "--kv-offloading-size": "it replaces the connector that moves KV between engines",
+    "--kv-offloading-backend": "it replaces the connector that moves KV between engines",
     "--config": "a second file would override this one; write its flags here",
     "--hf-token": "name it under `secrets` as HF_TOKEN",
     "--api-key": "name it under `secrets` as VLLM_API_KEY",
