@@ -153,7 +153,10 @@ class Model(Section):
     revision: Word | None = Field(None, description="Pinned revision of the weights.")
     served_name: Word | None = Field(None, description="Name in requests; default: `id`.")
     max_model_len: int | None = Field(None, ge=16, description="Longest prompt plus answer, tokens.")
-    dtype: Word | None = Field(None, description="Weight dtype; default: the engine's choice.")
+    # vLLM 0.32.0 config/model.py, ModelDType
+    dtype: Literal["auto", "half", "float16", "bfloat16", "float", "float32"] | None = Field(
+        None, description="Weight dtype; default: the engine's choice."
+    )
     vocabulary: FileName | None = Field(
         None,
         description="Folder on this machine, relative to this file, with vocabulary files that engines else"
