@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import re
@@ -65,7 +66,8 @@ def bundle_files(bundle: str) -> dict[str, int]:
     for folder, _, names in os.walk(bundle):
         for name in names:
             path = os.path.join(folder, name)
-            found[os.path.relpath(path, bundle)] = os.stat(path).st_size
+            with contextlib.suppress(FileNotFoundError):  # somebody fills it just now: what is there, counts
+                found[os.path.relpath(path, bundle)] = os.stat(path).st_size
     return found
 
 
