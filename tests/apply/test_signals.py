@@ -18,6 +18,18 @@ def _as_before() -> Iterator[None]:
     assert {number: signal.getsignal(number) for number in POLITE} == before
 
 
+@pytest.fixture(autouse=True)
+def not_ignored() -> Iterator[None]:
+    """Who runs the tests may have this program ignore a signal (nohup), and so may a test before."""
+    before = {number: signal.getsignal(number) for number in POLITE}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in POLITE[1:]:
+        signal.signal(number, signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.mark.parametrize("number", POLITE)
 def test_what_is_being_done_is_done_to_its_end_first(number: signal.Signals) -> None:
     done = []
