@@ -164,8 +164,8 @@ def is_whole(found: Mapping[str, Kept]) -> bool:
 def unfinished(found: Mapping[str, Kept]) -> str:
     """What an apply that did not come to its end was at; empty when the last one did."""
     number = max(numbers(found), default=0)
-    state = state_of(found, number) if number else COMPLETE
-    if state in (COMPLETE, BROKEN, PARTIAL, "abandoned"):
+    state = state_of(found, number)
+    if is_whole(found) or state == PARTIAL:
         return ""
     row = min(_all(found, number), key=lambda row: row.age_s)
     ended = {"failed": "failed", "interrupted": "was interrupted"}.get(state, "was cut off")
