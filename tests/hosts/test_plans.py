@@ -186,7 +186,7 @@ def test_somebody_on_our_port_is_told_and_left_alone(line: Line) -> None:
 def test_a_unit_that_keeps_ending_is_told(line: Line) -> None:
     state = f"$(systemctl show --value -p NRestarts {D1}) $(systemctl is-active {D1})"
     kill = f"kill -9 $(systemctl show --value -p MainPID {D1})"
-    for count in (1, 2, 3):  # a process that is just killed is its unit's MainPID until systemd has seen it end
+    for count in (1, 2, 3):  # until systemd has seen it end, a killed process stays its unit's MainPID
         line.inside(f'{kill}; until test "{state}" = "{count} active"; do sleep 0.1; done')
     told = [row for row in drift(line, 2)["foreign"] if row["kind"] == "flapping"]
     assert [row["what"] for row in told] == [f"systemd has started {D1} again 3 times: it keeps ending"]
