@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pdctl.knowledge.models import TINY, KnownModel
-from pdctl.spec.config_json import MAX_BYTES, ConfigError, read_config
+from pdctl.spec.config_json import read_config
+from pdctl.spec.config_values import MAX_BYTES, ConfigError
 from pdctl.spec.model import Model
 from pdctl.spec.places import beside
 from pdctl.spec.vocabulary_files import VocabularyFiles, vocabulary_files
@@ -66,7 +67,7 @@ def _copy(model: Model, environ: Mapping[str, str]) -> ModelFiles | None:
             facts = read_config(raw)
         except ConfigError as error:
             return ModelFiles(str(config), problem=str(error))
-        return ModelFiles(str(config), replace(facts, weight_bytes=_weight_bytes(folder)))
+        return ModelFiles(str(config), replace(facts, weight_bytes=_likely(_weight_bytes(folder), facts)))
     return None
 
 
@@ -100,6 +101,11 @@ def _contents(path: Path, most: int) -> bytes | None:
             return file.read(most)
     except (OSError, ValueError):  # not ours to read; ValueError: a NUL in the name
         return None
+
+
+def _likely(lying_there: int, facts: KnownModel) -> int:
+    """Files of half a download, or pointers of Git LFS, are smaller than the shapes say."""
+    return lying_there if 2 * lying_there > facts.weight_bytes else facts.weight_bytes
 
 
 def _weight_bytes(folder: Path) -> int:

@@ -35,9 +35,9 @@ serving.prefillers` prints a part of this page with an example. Everything that 
 
 What KV and weights take follows from the model: from `model.kv`, else from the config.json of this machine's
 own copy (under `model.path`, or in the Hugging Face cache: `HF_HUB_CACHE`, `HF_HOME`, at `model.revision`),
-else from pdctl's table of models. `validate` prints the figures for one GPU of each role and where they are
-from. Nothing is downloaded. A model that only one machine's files tell is an error on the others, so write
-its `model.kv` down.
+else from pdctl's table of models. Weights are as large as the files beside that config.json, or as the shapes
+and bits in it say. `validate` prints the figures for one GPU of each role and where they are from. Nothing is
+downloaded. A model that one machine's files alone tell is an error on others, so write its `model.kv` down.
 """
 
 

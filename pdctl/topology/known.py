@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pdctl.knowledge.models import MODELS, KnownModel
 from pdctl.spec.finding import Finding
@@ -30,9 +30,12 @@ class Known:
 
 def known(cluster: Cluster, files: ModelFiles | None = None) -> Known:
     """`model.kv` over the model's own config.json, and that over the table."""
-    facts, source = MODELS.get(cluster.model.id), TABLE
+    listed = MODELS.get(cluster.model.id)
+    facts, source = listed, TABLE
     if files is not None and files.facts is not None:
         facts, source = files.facts, files.config
+        if listed is not None and not facts.weight_bytes:
+            facts = replace(facts, weight_bytes=listed.weight_bytes)
     longest = cluster.model.max_model_len or (facts.max_model_len if facts else 0) or None
     return Known(_shape(cluster, facts), facts, source if facts else "", longest)
 

@@ -28,6 +28,8 @@ from pdctl.topology.placement import pool_path, pools, uses_gpus
 from pdctl.topology.suits import fits_heads
 
 GIB = 2**30
+# Bytes of a weight in `torch_dtype` and `model.dtype`; quantised ones stay as they are stored.
+STORED = {"float32": 4, "float": 4, "bfloat16": 2, "float16": 2, "half": 2}
 LEAST = 0.05  # of a GPU's memory for vLLM, where the buffer alone is too large
 
 
@@ -54,7 +56,7 @@ class Load:
     @property
     def tokens(self) -> int | None:
         """That fit into the KV cache, by the middle of the estimate."""
-        if not self.memory or not self.weights:
+        if not self.memory or not self.weights or not self.bytes_per_token:
             return None
         room = self.share - self.weights - ENGINE * GIB
         return max(0, int(room / self.bytes_per_token))
@@ -63,8 +65,8 @@ class Load:
 def loads(
     cluster: Cluster, found: Known, kv: Kv | None, pins: Mapping[str, str], instances: Sequence[Instance]
 ) -> list[Load]:
-    """Of each role, on the smallest GPU that it runs on. Nothing without GPUs or without a known shape."""
-    if not uses_gpus(cluster) or found.shape is None:
+    """Of each role, on the smallest GPU that it runs on; its KV is 0 without a known shape."""
+    if not uses_gpus(cluster):
         return []
     hosts = {host.name: host for host in cluster.hosts}
     rows = []
@@ -78,12 +80,9 @@ def loads(
 def unfit(cluster: Cluster, found: Known, loads: Sequence[Load]) -> Iterator[Finding]:
     """An error where a GPU cannot hold it by any estimate, a warning where it may not."""
     for load in loads:
-        if not load.memory:
-            continue
-        if load.weights:
+        if load.memory and load.weights:
             yield from _in_share(cluster, found, load)
-        if load.buffer:
-            yield from _beside_share(load)
+        yield from _beside_share(load)
 
 
 def _load(
@@ -95,12 +94,11 @@ def _load(
     pool: Pool,
     memory: float,
 ) -> Load:
-    shape, facts, vllm = found.shape, found.facts, pins.get("vllm", "")
-    assert shape is not None
-    token = chunk_bytes(shape, pool.tensor_parallel, 1)
+    shape, vllm = found.shape, pins.get("vllm", "")
+    token = chunk_bytes(shape, pool.tensor_parallel, 1) if shape else 0
     flags = effective(pool.extra_args)
     altered = any(flag in flags for flag in ALTERING)
-    weights = 0.0 if altered or facts is None else facts.weight_bytes / pool.tensor_parallel
+    weights = 0.0 if altered else _weight_bytes(cluster, found) / pool.tensor_parallel
     connector = cluster.serving.connector if role is not Role.SERVER else None
     whole = all_layers_keep_everything(connector, vllm)
     tokens = found.max_model_len or 0
@@ -124,6 +122,16 @@ def _load(
         longest_least=token * (tokens if whole else windows),
         buffer=buffer,
     )
+
+
+def _weight_bytes(cluster: Cluster, found: Known) -> float:
+    """As the engines hold them: float32 in 16 bits, and 16 bits in float32 where `model.dtype` says so."""
+    facts = found.facts
+    if facts is None:
+        return 0.0
+    stored = STORED.get(facts.weights, 0)
+    held = STORED.get(cluster.model.dtype or "", 2)
+    return facts.weight_bytes * (held / stored if stored else 1.0)
 
 
 def _beside(memory: float, buffer: int) -> float:
@@ -176,26 +184,39 @@ def _way_out(cluster: Cluster, found: Known, load: Load) -> str:
             ways.append(f"use tensor_parallel {ranks}")
             break
     room = load.share - load.weights - ENGINE_MOST * GIB
-    tokens = int(room / load.bytes_per_token) // 1024 * 1024
+    tokens = int(room / load.bytes_per_token) // 1024 * 1024 if load.bytes_per_token else 0
     if tokens > 0:
         ways.append(f"set `model.max_model_len` to {tokens} or less")
     return ", or ".join(ways) or "use GPUs with more memory, or a quantised model"
 
 
 def _beside_share(load: Load) -> Iterator[Finding]:
+    """What is left beside vLLM's share must hold the CUDA context, and LMCache's buffer if there is one."""
     left = load.memory - load.share
+    if not load.memory:
+        if load.utilization >= 1:
+            yield _no_room(load, "leaves nothing of any GPU", "cannot", "set it to 0.95 or less")
+        return
     if load.buffer + CONTEXT_MOST * GIB <= left:
         return
-    surely = load.buffer + CONTEXT_LEAST * GIB > left
+    can = "cannot" if load.buffer + CONTEXT_LEAST * GIB > left else "may not"
     fits = _beside(load.memory, load.buffer)
-    yield Finding(
-        "MEM003" if surely else "MEM004",
+    ways = [f"set `gpu_memory_utilization` to {fits:g} or less"] if fits > 0 else []
+    if load.buffer:
+        ways.append("make the buffer smaller with `serving.lmcache.buffer_bytes` or `model.max_model_len`")
+    leaves = f"leaves {_gib(left)} of {_gib(load.memory)} GiB of each GPU"
+    yield _no_room(load, leaves, can, ", or ".join(ways) or "use GPUs with more memory")
+
+
+def _no_room(load: Load, leaves: str, can: str, hint: str) -> Finding:
+    buffer = f"the transfer buffer of {_gib(load.buffer)} GiB and " if load.buffer else ""
+    need = "need" if load.buffer else "needs"
+    return Finding(
+        "MEM003" if can == "cannot" else "MEM004",
         (*pool_path(load.role), "gpu_memory_utilization"),
-        f"the transfer buffer of {_gib(load.buffer)} GiB lies beside vLLM's share of each GPU, which with"
-        f" gpu_memory_utilization {load.utilization:g} leaves {_gib(left)} of {_gib(load.memory)}; the CUDA"
-        f" context takes {CONTEXT_LEAST:g} to {CONTEXT_MOST:g}: it {'cannot' if surely else 'may not'} fit",
-        (f"set `gpu_memory_utilization` to {fits:g} or less, or " if fits > 0 else "")
-        + "make the buffer smaller with `serving.lmcache.buffer_bytes` or `model.max_model_len`",
+        f"vLLM's share with gpu_memory_utilization {load.utilization:g} {leaves}; {buffer}the CUDA context,"
+        f" which takes {CONTEXT_LEAST:g} to {CONTEXT_MOST:g} GiB, {need} that: it {can} fit",
+        hint,
     )
 
 

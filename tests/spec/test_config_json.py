@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pdctl.knowledge.models import MODELS
-from pdctl.spec.config_json import MAX_BYTES, ConfigError, read_config
+from pdctl.spec.config_json import read_config
+from pdctl.spec.config_values import MAX_BYTES, ConfigError
 
 DEEPSEEK = {
     "model_type": "deepseek_v3", "num_hidden_layers": 61, "hidden_size": 7168, "num_attention_heads": 128,
@@ -18,7 +19,7 @@ DEEPSEEK = {
     "n_routed_experts": 256, "num_experts_per_tok": 8, "n_shared_experts": 1, "first_k_dense_replace": 3,
     "kv_lora_rank": 512, "q_lora_rank": 1536, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128,
     "v_head_dim": 128, "max_position_embeddings": 163840, "torch_dtype": "bfloat16",
-    "quantization_config": {"quant_method": "fp8"},
+    "quantization_config": {"quant_method": "fp8"}, "vocab_size": 129280, "tie_word_embeddings": False,
     "rope_scaling": {"type": "yarn", "factor": 40, "original_max_position_embeddings": 4096},
 }  # fmt: skip
 GPT_OSS = {
@@ -26,19 +27,20 @@ GPT_OSS = {
     "num_key_value_heads": 8, "head_dim": 64, "intermediate_size": 2880, "num_local_experts": 128,
     "num_experts_per_tok": 4, "sliding_window": 128, "max_position_embeddings": 131072,
     "layer_types": ["sliding_attention", "full_attention"] * 18,
-    "quantization_config": {"quant_method": "mxfp4"},
+    "quantization_config": {"quant_method": "mxfp4"}, "vocab_size": 201088, "tie_word_embeddings": False,
     "rope_scaling": {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 4096},
 }  # fmt: skip
 LLAMA = {
     "model_type": "llama", "num_hidden_layers": 80, "hidden_size": 8192, "num_attention_heads": 64,
     "num_key_value_heads": 8, "intermediate_size": 28672, "max_position_embeddings": 131072,
-    "torch_dtype": "bfloat16",
+    "torch_dtype": "bfloat16", "vocab_size": 128256, "tie_word_embeddings": False,
     "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192},
 }  # fmt: skip
 QWEN = {
     "model_type": "qwen3", "num_hidden_layers": 36, "hidden_size": 4096, "num_attention_heads": 32,
     "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 12288, "max_position_embeddings": 40960,
     "sliding_window": None, "use_sliding_window": False, "torch_dtype": "bfloat16", "rope_scaling": None,
+    "vocab_size": 151936, "tie_word_embeddings": False,
 }  # fmt: skip
 QWEN_MOE = QWEN | {
     "num_hidden_layers": 94, "num_attention_heads": 64, "num_key_value_heads": 4,
@@ -71,8 +73,10 @@ def read(values: Any) -> Any:
     ],
 )
 def test_the_table_holds_what_the_published_file_says(model: str, config: dict[str, Any]) -> None:
-    known, found = vars(MODELS[model]), vars(read(config))
-    assert found == known | {"weight_bytes": 0}
+    known, found = dict(vars(MODELS[model])), dict(vars(read(config)))
+    # The published bytes of DeepSeek V3 hold its layer for speculation, 2.2 % of them.
+    assert found.pop("weight_bytes") == pytest.approx(known.pop("weight_bytes"), rel=0.025)
+    assert found == known
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,9 @@ from pdctl.spec.model import Model
 from pdctl.spec.model_files import model_files
 from pdctl.topology.judge import Judgement, judge
 from tests.spec.test_config_json import LLAMA, QWEN
+from tests.spec.test_config_weights import LLAMA_405B
 
+SHAPELESS = QWEN | {"vocab_size": None}  # so that nothing but files tells the size of weights
 COMMIT, OTHER = "a" * 40, "b" * 40
 
 
@@ -69,7 +71,7 @@ def test_a_reference_to_elsewhere_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_weights_are_those_of_the_index_where_they_lie_there(tmp_path: Path) -> None:
-    folder = put(tmp_path, a=b"x" * 10, b=b"x" * 5, consolidated=b"x" * 99)
+    folder = put(tmp_path, SHAPELESS, a=b"x" * 10, b=b"x" * 5, consolidated=b"x" * 99)
     model = Model(id="acme/x", path=str(folder))
 
     def weights() -> int:
@@ -94,6 +96,28 @@ def test_weights_are_those_of_the_index_where_they_lie_there(tmp_path: Path) -> 
         assert weights() == 15
     index.write_text(json.dumps({"weight_map": {"t": "../../etc/passwd"}}))
     assert weights() == 15
+
+
+def test_without_the_weights_their_shapes_tell_the_size(tmp_path: Path) -> None:
+    """Half a download, pointers of Git LFS or an index that lies do not make a model smaller."""
+    folder = put(tmp_path, LLAMA_405B)
+    model = Model(id="acme/x", path=str(folder))
+    for name, text in (
+        ("README.md", ""),
+        ("model-00001-of-00191.safetensors", "version https://git-lfs.github.com/spec/v1"),
+        ("model.safetensors.index.json", json.dumps({"metadata": {"total_size": 1}})),
+    ):
+        (folder / name).write_text(text)
+        found = model_files(model, {})
+        assert found is not None and found.facts is not None
+        assert found.facts.weight_bytes == pytest.approx(811.7e9, rel=0.01)
+
+
+def test_a_model_too_large_for_its_gpu_is_refused_by_its_config_json_alone(tmp_path: Path) -> None:
+    put(tmp_path, LLAMA_405B)
+    found = judged("acme/x", tmp_path, gpus="{count: 8, model: H100-SXM-80GB}")
+    assert {each.rule for each in found.errors} == {"MEM001"} and len(found.errors) == 2
+    assert "weights take 756.0" in found.errors[0].message
 
 
 @pytest.mark.parametrize("bad", ["{", "[" * 100_000, '{"num_hidden_layers": "x"}', " " * (5 * 2**20)])
@@ -140,9 +164,9 @@ def test_the_spec_wins_over_the_file_and_the_difference_is_told(tmp_path: Path) 
     )
 
 
-def judged(model: str, folder: Path, more: str = "", bench: str = "") -> Judgement:
+def judged(model: str, folder: Path, more: str = "", bench: str = "", gpus: str = "8") -> Judgement:
     spec = (
-        "cluster: chat\nhosts: [{name: gpu01, address: 10.0.0.11, gpus: 8}]\n"
+        f"cluster: chat\nhosts: [{{name: gpu01, address: 10.0.0.11, gpus: {gpus}}}]\n"
         f"model: {{id: {model}, path: {folder}{more}}}\n{bench}"
         "serving: {prefillers: {}, decoders: {}}\n"
     )

@@ -77,6 +77,44 @@ def test_nothing_is_said_of_gpus_that_are_not_known() -> None:
     assert on_gpus("deepseek-ai/DeepSeek-V3", aggregated(8), {"count": 8, "memory_gib": 80}) == {"MEM001"}
 
 
+@pytest.mark.parametrize(
+    ("share", "rules"),
+    [(0.95, set()), (0.98, {"MEM004"}), (0.99, {"MEM004"}), (0.995, {"MEM003"}), (1.0, {"MEM003"})],
+)
+@pytest.mark.parametrize("connector", ["nixl", None])
+def test_the_context_needs_room_without_a_buffer_too(
+    share: float, rules: set[str], connector: str | None
+) -> None:
+    each = {"gpu_memory_utilization": share}
+    pools = (
+        {"connector": connector, "prefillers": each, "decoders": {}} if connector else aggregated(1, **each)
+    )
+    assert on_gpus("Qwen/Qwen3-8B", pools) == rules
+    assert on_gpus("acme/unheard-of", pools) == rules
+
+
+def test_no_gpu_can_be_given_away_whole() -> None:
+    for gpus in ({"count": 8}, {"count": 8, "model": "RTX-9090"}):
+        assert on_gpus("acme/unheard-of", aggregated(1, gpu_memory_utilization=1.0), gpus) == {"MEM003"}
+        assert on_gpus("acme/unheard-of", aggregated(1, gpu_memory_utilization=0.99), gpus) == set()
+
+
+@pytest.mark.parametrize(
+    ("model", "dtype", "rules"),
+    [
+        ("Qwen/Qwen3-14B", None, set()),
+        ("Qwen/Qwen3-14B", "half", set()),
+        ("Qwen/Qwen3-14B", "float32", {"MEM001"}),
+        ("Qwen/Qwen3-14B", "float", {"MEM001"}),
+        ("openai/gpt-oss-20b", "float32", set()),  # as it is packed
+    ],
+)
+def test_weights_in_float32_take_twice_the_memory(model: str, dtype: str | None, rules: set[str]) -> None:
+    gpu = {"count": 8, "memory_gib": 44}
+    more = {"dtype": dtype} if dtype else {}
+    assert on_gpus(model, aggregated(1), gpu, max_model_len=16384, **more) == rules
+
+
 def role(model: str, pools: dict[str, Any], **more: Any) -> RoleFigures:
     host = {"name": "gpu01", "address": "10.0.0.11", "gpus": H100}
     topology, _ = survey(cluster(hosts=[host], model={"id": model}, serving=pools, **more))

@@ -100,8 +100,8 @@ MEMORY = (
         "MEM001",
         "Weights and KV do not fit into the GPU",
         "vLLM refuses to start when the KV cache cannot hold one request of max_model_len. Counted are the"
-        " weights"
-        " of one rank, that KV, and 1 GiB for all else, the least there can be.",
+        " weights of one rank, that KV, and 1 GiB for all else, the least there can be. The weights' size is"
+        " that of their files on this machine, else follows from the shapes and bits in config.json.",
         "Take more ranks, a shorter context, larger GPUs or quantised weights, as the error says. Suppress"
         " the"
         " rule where you have seen it run.",
@@ -116,9 +116,9 @@ MEMORY = (
     ),
     doubt(
         "MEM003",
-        "The transfer buffer does not fit beside vLLM's share of the GPU",
-        "LMCache allocates it on the GPU outside gpu_memory_utilization: vLLM finds less free memory than it"
-        " wants and ends, or the buffer does.",
+        "Too little of the GPU is left beside vLLM's share",
+        "The CUDA context, what UCX allocates, and LMCache's transfer buffer lie outside"
+        " gpu_memory_utilization: vLLM finds less free memory than it wants and ends, or they do.",
         "Lower `gpu_memory_utilization`, or make the buffer smaller. Suppress the rule where you have seen"
         " it run.",
         H100 + "serving: {prefillers: {tensor_parallel: 2}, decoders: {tensor_parallel: 2,"
@@ -126,8 +126,9 @@ MEMORY = (
     ),
     warning(
         "MEM004",
-        "The transfer buffer may not fit beside vLLM's share of the GPU",
-        "The CUDA context and what UCX allocates take 0.5 to 2 GiB of what is left.",
+        "There may be too little of the GPU left beside vLLM's share",
+        "The CUDA context and what UCX allocates take 0.5 to 2 GiB of what is left, LMCache's transfer buffer"
+        " its size.",
         "Lower `gpu_memory_utilization`, or make the buffer smaller.",
         H100
         + "serving:\n  prefillers: {tensor_parallel: 2, gpu_memory_utilization: 0.9}\n"
