@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pdctl.desired.accounts import limits
 from pdctl.desired.engine import downloads, pool_of
 from pdctl.desired.layout import (
     CACHE,
@@ -56,7 +57,7 @@ def _host(
         return
     yield User(SERVICE_USER, PREFIX)
     yield from _directories(topology.cluster)
-    yield from packages(topology, host) if instances else ()
+    yield from (*limits(topology), *packages(topology, host)) if instances else ()
     secrets = list(_secrets(topology, secret_digest)) if instances else []
     yield from secrets
     if instances:

@@ -18,6 +18,7 @@ from pdctl.desired.proxy import static_digest
 from pdctl.desired.render import render
 from pdctl.knowledge.gpus import FABRIC_S, GPUS
 from pdctl.knowledge.needs import GPU_ENGINE_LIMITS
+from pdctl.knowledge.ports import ranges
 from pdctl.state import File, Resource, Unit, Venv
 from pdctl.state.digest import content_digest, object_digest
 from pdctl.topology.model import Instance, Near, Role, Topology
@@ -48,6 +49,7 @@ def instance_unit(
         fabric_s=FABRIC_S if _registers(topology, instance) else 0,
         secrets=tuple(topology.spec.secrets),
         limits=GPU_ENGINE_LIMITS if uses_gpus(topology.spec) else (),
+        ports=[port for _, port in instance.ports.named()],
     )
     return _resources(topology, process)
 
@@ -55,6 +57,7 @@ def instance_unit(
 def proxy_unit(topology: Topology, venv: Venv, config: File) -> list[Resource]:
     """Environment file, unit file and unit of the proxy, which takes up some of `config` as it runs."""
     assert config.content is not None
+    place = topology.proxy
     process = _Process(
         "proxy",
         Role.PROXY,
@@ -66,6 +69,7 @@ def proxy_unit(topology: Topology, venv: Venv, config: File) -> list[Resource]:
         static=(static_digest(config.content),),
         loaded=config.digest,
         control=control_path(topology.cluster),
+        ports=[port for port in (place.http, place.metrics, place.notification) if port],
     )
     return _resources(topology, process)
 
@@ -106,6 +110,7 @@ class _Process:
     static: tuple[str, ...] = ()  # digests that stand for its inputs, where it can take up the rest itself
     loaded: str = ""
     control: str = ""
+    ports: Sequence[int] = ()
 
 
 def _resources(topology: Topology, process: _Process) -> list[Resource]:
@@ -156,6 +161,7 @@ def _text(cluster: str, process: _Process, env: File) -> bytes:
         after=process.after,
         gpus_on_host=process.gpus_on_host,
         near=process.near,
+        ports=ranges(process.ports),
     )
 
 

@@ -15,6 +15,7 @@ from pdctl.knowledge.gpus import GPUS
 from pdctl.knowledge.needs import GIB
 from pdctl.knowledge.systems import system_name
 
+KEPT = {True: "kept in time", False: "kept in time by nothing", None: "in a container"}
 NO_GPUS = "no engine here uses GPUs"
 
 
@@ -199,7 +200,8 @@ def _disk(view: View) -> str:
 
 def _clock(view: View) -> str:
     off = view.clock_off
-    return "as this machine's" if abs(off) < 1 else f"{off:+.0f} s from this machine's"
+    apart = "as this machine's" if abs(off) < 1 else f"{off:+.0f} s from this machine's"
+    return f"{apart}, {KEPT[view.facts.ready.clock_kept]}"
 
 
 def _ranges(numbers: Iterable[int]) -> str:
@@ -220,7 +222,7 @@ def _rules(*numbers: int) -> frozenset[str]:
 REACH = Row("reach", _rules(1), _reach)
 ROWS = (
     Row("system", _rules(2, 3), _system),
-    Row("clock", _rules(10), _clock),
+    Row("clock", _rules(10, 33), _clock),
     Row("disk", _rules(9), _disk),
     Row("ports", _rules(7), _ports),
     Row("DNS", _rules(32), _dns, _dns_idle),

@@ -27,6 +27,7 @@ class Ready:
     huge_pages: HugePages = HugePages()
     memlock: str = ""
     nofile: str = ""
+    clock_kept: bool | None = None  # by NTP or the like; not known of containers
 
 
 @dataclass(frozen=True)

@@ -199,6 +199,9 @@ def _clock(view: View) -> Iterator[Finding]:
         word = "behind" if off < 0 else "ahead of"
         message = f"has a clock {abs(off):.0f} s {word} this machine's"
         yield view.finding("FACT010", message, "run chrony on both")
+    if view.facts.ready.clock_kept is False:
+        message = "has a clock that nothing keeps in time"
+        yield view.finding("FACT033", message, "apt-get install chrony, or switch on systemd-timesyncd")
 
 
 def _driver(view: View) -> Iterator[Finding]:

@@ -23,6 +23,8 @@ CLOCK_S = 5.0
 # more than it has itself. UCX registers memory with GPUs and network cards, which counts as locked (openucx
 # issue 8229: queues cannot be made with 64 KiB); an engine opens a file for every shard, socket and peer.
 GPU_ENGINE_LIMITS = (("Max locked memory", "unlimited"), ("Max open files", "65536"))
+# The same limits, as pam_limits names them (limits.conf(5)).
+PAM_ITEMS = {"Max locked memory": "memlock", "Max open files": "nofile"}
 # Architecture that all wheels are locked for (uname -m).
 ARCH = "x86_64"
 # Kinds of IOMMU domains in which each access is translated; `identity` passes it on (Linux,

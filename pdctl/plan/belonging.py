@@ -12,6 +12,7 @@ from pdctl.state import Key
 # Names of instances, and of the files that only one of them reads.
 INSTANCE = r"proxy|(?:prefiller|decoder|server)-[0-9]+"
 # Files that belong to packages: apt's own settings, and what the kernel's modules are loaded by.
+OF_BASE = ("/etc/security/limits.d/",)  # and to the service user its limits
 OF_PACKAGES = ("/etc/apt/", "/etc/modprobe.d/")
 
 
@@ -40,6 +41,8 @@ def layer_of(key: Key) -> Layer:
     kind, name = key.id.split(":", 1)
     if name == MODELS or name.startswith(f"{MODELS}/"):
         return Layer.MODEL
+    if name.startswith(OF_BASE):
+        return Layer.BASE
     return Layer.PACKAGES if name.startswith(OF_PACKAGES) else LAYER_OF_KIND[kind]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import glob
 import os
 import re
@@ -19,6 +20,9 @@ DISPLAYS = ("0x0300", "0x0302")
 # egress control).
 ACS, ACS_CONTROL, ACS_REDIRECT = 0x000D, 6, 0x04 | 0x08 | 0x20
 EXTENDED = 0x100  # where the list of extended capabilities begins
+CLOCK_ERROR_US = (
+    16_000_000  # from here on the kernel calls it unsynchronised (linux/timex.h, NTP_PHASE_LIMIT)
+)
 RESOURCE = 24  # CAP_SYS_RESOURCE: its holder raises limits above its own (capabilities(7))
 ALL_USERS = ["0", "0", "4294967295"]  # of /proc/PID/uid_map outside any user namespace
 
@@ -32,8 +36,39 @@ def ready_facts(devices: Iterable[str], root: str = "/") -> Row:
         "redirects": redirects(folders),
         "open_module": "Open Kernel Module" in _text(os.path.join(root, "proc/driver/nvidia/version")),
         "huge_pages": huge_pages(_text(os.path.join(root, "proc/meminfo"))),
+        "clock_kept": clock_kept(root),
         **service_limits(root),
     }
+
+
+class Timex(ctypes.Structure):
+    """The kernel's clock and how far off it may be, in microseconds (adjtimex(2))."""
+
+    _fields_ = [
+        ("modes", ctypes.c_uint),
+        *((name, ctypes.c_long) for name in ("offset", "freq", "maxerror", "esterror")),
+        ("status", ctypes.c_int),
+        *((name, ctypes.c_long) for name in ("constant", "precision", "tolerance")),
+        *((name, ctypes.c_long) for name in ("seconds", "part", "tick")),
+        ("rest", ctypes.c_long * 16),
+    ]
+
+
+def clock() -> Timex:
+    """Read, not set: `modes` is 0."""
+    found = Timex()
+    ctypes.CDLL(None).adjtimex(ctypes.byref(found))
+    return found
+
+
+def clock_kept(root: str = "/") -> bool | None:
+    """Whether something keeps the clock in time, as `timedatectl` tells it (systemd, basic/time-util.c).
+
+    None in a container, where it is the machine's clock that counts.
+    """
+    if os.path.exists(os.path.join(root, "run/systemd/container")):
+        return None
+    return clock().maxerror < CLOCK_ERROR_US
 
 
 def pci_gpus(root: str = "/") -> int:

@@ -108,7 +108,7 @@ def test_engines_start_after_what_their_gpus_need(model: str | None, services: s
 def test_engines_wait_for_every_gpu_of_their_host(count: int) -> None:
     found = rendered(hosts=[{"name": "g", "address": "10.0.0.1", "gpus": count}])
     for engine in found.engines.values():
-        [wait] = engine.setting("Service", "ExecStartPre")
+        [_, wait] = engine.setting("Service", "ExecStartPre")
         shell, option, script = reader.split(wait)
         assert (shell, option) == ("/bin/sh", "-c")
         assert f'/dev/nvidia[0-9]* 2>/dev/null | wc -l)" -ge {count} ]' in script

@@ -26,7 +26,7 @@ from tests.hosts_unit.test_suitability import FACTS, NEXT, SPEC
 from tests.spec.breaking import sound_but_for
 
 LAB = "hosts: [{name: h1, address: 198.18.0.10}]\nengine: simulator\nmodel: {id: pdctl/tiny}\n"
-READY = Ready(8, ("identity",), (), True, HugePages(0, 0, 2048), "unlimited", "1048576")
+READY = Ready(8, ("identity",), (), True, HugePages(0, 0, 2048), "unlimited", "1048576", clock_kept=True)
 DEEP = Deep(
     {f"{one}-{two}": "NV18" for one, two in combinations(range(8), 2)},
     dict.fromkeys(range(8), 0),
@@ -82,7 +82,7 @@ def test_a_healthy_host_shows_each_check_with_what_was_found() -> None:
     assert check(found, "next kernel").found == (
         "6.8.0-64-generic (the newest in /boot), headers there, modules nvidia"
     )
-    assert check(found, "clock").found == "as this machine's"
+    assert check(found, "clock").found == "as this machine's, kept in time"
     assert "1 host: nothing is wrong" in shown(found)
 
 

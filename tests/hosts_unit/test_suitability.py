@@ -9,6 +9,7 @@ import pytest
 
 from pdctl.errors import UnreachableError
 from pdctl.hosts.observation import Facts, Gpu, Observation
+from pdctl.hosts.ready import Ready
 from pdctl.hosts.suitability import Glance, unsuited
 from pdctl.plan.foreign import Foreign
 from pdctl.plan.machine import Machine
@@ -62,6 +63,7 @@ def test_a_host_that_fits_is_silent() -> None:
         ({"disk_free": {"/opt": 5 << 30}}, "FACT009", "5.0 GiB free in /opt"),
         ({"time_s": 1300.0}, "FACT010", "299 s ahead of"),
         ({"time_s": 900.0}, "FACT010", "99 s behind"),
+        ({"ready": Ready(clock_kept=False)}, "FACT033", "has a clock that nothing keeps in time"),
         ({"driver": "570.195.03"}, "FACT011", "runs driver 570.195.03, the stack pins 580.95.05"),
     ],
 )

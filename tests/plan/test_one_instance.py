@@ -54,7 +54,8 @@ def touched(plan: Plan) -> set[str]:
     units = {c.key for c in plan.changes if c.key.id.startswith("unit:")}
     found = {instance(plan, key) for key in units} | {r.instance for r in plan.restarts}
     files = (c.key.id.rsplit("/", 1)[-1] for c in plan.changes if c.key.id.startswith("file:"))
-    return found | {instance_of(plan.cluster, name).split(".")[0] for name in files}
+    named = {instance_of(plan.cluster, name).split(".")[0] for name in files}
+    return found | named - {f"pdctl-{plan.cluster}"}  # limits, apt's settings: the host's own
 
 
 def instance(plan: Plan, key: Key) -> str:

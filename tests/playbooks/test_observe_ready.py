@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import struct
+import time
 from pathlib import Path
 
 import pytest
 from ansible.module_utils.pdctl_observe_pci import gpu_place
 from ansible.module_utils.pdctl_observe_ready import (
+    CLOCK_ERROR_US,
+    clock,
+    clock_kept,
     huge_pages,
     pci_gpus,
     ready_facts,
@@ -128,3 +132,19 @@ def test_a_host_that_tells_nothing_is_read_as_that(tmp_path: Path) -> None:
     found = ready_facts(["/devices/pci0000:00/0000:00:01.0"], str(tmp_path))
     assert (found["iommu"], found["redirects"], found["memlock"], found["nofile"]) == ([], [], "", "")
     assert found["open_module"] is False
+
+
+def test_the_kernels_clock_is_read_as_it_lays_it_out() -> None:
+    found = clock()
+    assert abs(found.seconds - time.time()) < 5 and found.tick in range(
+        9000, 11001
+    )  # adjtimex(2): 10,000 or so
+    assert found.maxerror >= 0
+
+
+def test_the_clock_of_a_container_is_not_its_own(tmp_path: Path) -> None:
+    kept = clock_kept(str(tmp_path))
+    assert kept is (clock().maxerror < CLOCK_ERROR_US)
+    (tmp_path / "run/systemd").mkdir(parents=True)
+    (tmp_path / "run/systemd/container").write_text("systemd-nspawn")
+    assert clock_kept(str(tmp_path)) is None

@@ -68,4 +68,12 @@ READY = (
         " weights are there.",
         "",
     ),
+    warning(
+        "FACT033",
+        "Nothing keeps a host's clock in time",
+        "It may be right today. Journals and benchmarks of several hosts are read side by side, and"
+        " certificates and signatures of package lists count from it.",
+        "Install chrony, or switch on systemd-timesyncd.",
+        "",
+    ),
 )
