@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -22,12 +23,14 @@ def _machine_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_process_that_runs_is_not_stale_and_one_that_ended_is() -> None:
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+    words = [sys.executable, "-c", "print(flush=True) or input()"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout and other.stdout.readline()  # just after exec the kernel shows no words of it yet
         started = holder._started(other.pid)
         assert started
         owner = replace(this_process(), pid=other.pid, started=started)
         assert why_stale(owner) == ""
-        shown = f"`{sys.executable} -c 'input()'`"
+        shown = f"`{shlex.join(words)}`"
         assert why_live(owner) == f"its process {other.pid} still runs on this machine: {shown}"
         assert why_live(replace(owner, machine="another")) == ""
         assert alive([owner, owner, replace(owner, boot="another")]) == [why_live(owner)]
