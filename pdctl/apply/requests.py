@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,7 @@ class Order:
     drain_timeout_s: int = 600
     generation: int = 0
     token: str = ""  # of the lock that this is done under; hosts refuse one that is not theirs
+    apt: Mapping[str, int] = field(default_factory=dict)  # how long the package manager may take
     downgrades: bool = False  # whether packages may become older
 
     # Once for all hosts: each of 1,000 would go through thousands of them.
@@ -143,7 +144,9 @@ def _work(order: Order, step: Step, host: str, keys: list[Key]) -> dict[str, Any
     if step.kind is StepKind.DRAIN:
         return _drain(order, step, keys[0])
     if step.kind is StepKind.PUT:
-        consent = {"allow_downgrades": True} if order.downgrades else {}
+        consent: dict[str, Any] = {"allow_downgrades": True} if order.downgrades else {}
+        if any(isinstance(order.desired[key], Package) for key in keys):
+            consent["apt"] = dict(order.apt)
         return {"put": _rows(order, step, keys)} | consent | _owed(order, host)
     if step.kind is StepKind.UNITS:
         rows = _rows(order, step, keys)

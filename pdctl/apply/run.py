@@ -106,6 +106,7 @@ def order(seen: Look, supply: Supply, held: Held | None = None) -> Order:
         present=seen.seen.bundle,
         folder=seen.folder,
         lease_s=lease_s(seen.topology),
+        apt=seen.topology.spec.apt.model_dump(),
         drain_timeout_s=seen.topology.spec.serving.rollout.drain_timeout_s,
         generation=held.number if held else 0,
         token=held.token if held else "",

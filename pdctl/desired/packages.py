@@ -15,6 +15,7 @@ from pdctl.knowledge.drivers import (
     cuda_packages,
     driver_package,
     fabric_manager_package,
+    rivals,
 )
 from pdctl.knowledge.gpus import GPUS
 from pdctl.knowledge.reboots import upstream
@@ -77,6 +78,7 @@ def _kept(cluster: str, held: tuple[Package, ...], driver: Package | None) -> It
         packages=[package for package in held if package.version],
         family=driver.family if driver else (),
         upstream=upstream(driver.version or "") if driver else "",
+        rivals=rivals(driver.version or "") if driver else (),
     )
     yield _file(
         UNATTENDED.format(cluster),

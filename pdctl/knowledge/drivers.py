@@ -40,6 +40,24 @@ HEADERS = {
 }
 
 
+# Who else builds packages of these names, as their Release files say (apt_preferences(5), `release`). Of two
+# builds of one upstream version apt takes the higher revision, 580.95.05-1 of NVIDIA's CUDA repository before
+# 580.95.05-0ubuntu0.22.04.2 of Ubuntu's archive, and the two do not go together.
+NVIDIA_CUDA, UBUNTU, DEBIAN = "l=NVIDIA CUDA", "o=Ubuntu", "o=Debian"
+
+
+def rivals(version: str) -> tuple[str, ...]:
+    """Whose builds the pinned one must not be mixed with; none where its version does not tell whose it is.
+
+    Ubuntu's updates name their release (`-0ubuntu0.22.04.2`), NVIDIA's have a plain revision (`-1`), or
+    `-0ubuntu1`, which Ubuntu's development release has as well.
+    """
+    revision = version.rpartition("-")[2]
+    if re.match(r"\d+ubuntu0\.", revision):
+        return (NVIDIA_CUDA,)
+    return (UBUNTU, DEBIAN) if revision.isdigit() else ()
+
+
 def branch(version: str) -> int:
     """580 of `580.95.05-0ubuntu0.22.04.2`; 0 where the text holds no number."""
     found = re.match(r"(?:\d+:)?(\d+)", version)

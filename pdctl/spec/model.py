@@ -220,6 +220,24 @@ class Bench(Section):
     seed: int | None = Field(None, description="Seed of the prompts; default: the time.")
 
 
+class Apt(Section):
+    """How long hosts wait for their package manager."""
+
+    lock_timeout_s: int = Field(
+        600,
+        ge=1,
+        le=86400,
+        description="How long to wait for somebody else who holds a lock of apt or dpkg, such as an"
+        " unattended upgrade; then the host fails, and the lock and its holder are left alone.",
+    )
+    fetch_timeout_s: int = Field(
+        1800,
+        ge=1,
+        le=86400,
+        description="The most that fetching package lists, or the packages of one apply, may take.",
+    )
+
+
 class Generations(Section):
     """What the hosts keep of earlier applies, for `pdctl history` and `pdctl rollback`."""
 
@@ -255,6 +273,7 @@ class Cluster(Section):
     )
     slo: Slo | None = Field(None, description="Service level objective.")
     bench: Bench = optional("Defaults of the benchmark.")
+    apt: Apt = optional("Limits for the package manager of the hosts.")
     generations: Generations = optional("What the hosts keep of earlier applies.")
     suppress: list[Suppression] = Field(
         [], max_length=64, description="Rules that do not apply to this cluster, each with its reason."

@@ -13,7 +13,7 @@ options:
   request:
     description:
       - A dict with C(cluster), C(record), C(bundle), C(meta), C(put), C(units), C(halt), C(delete),
-        C(everything) and C(allow_downgrades), or the JSON of such a dict in base64.
+        C(everything), C(allow_downgrades) and C(apt), or the JSON of such a dict in base64.
       - With C(token) it does nothing unless the cluster's lock on this host carries that token, and writes
         C(generation) and C(step) into the journal beside the record.
     type: raw

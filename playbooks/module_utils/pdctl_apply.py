@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from ansible.module_utils.pdctl_apt import Apt
 from ansible.module_utils.pdctl_delete import delete, doomed_ids, finish
 from ansible.module_utils.pdctl_difference import Problem, difference, headline
 from ansible.module_utils.pdctl_effects import carry_out, due, effect_line, effect_of
@@ -18,11 +19,10 @@ from ansible.module_utils.pdctl_files import (
 )
 from ansible.module_utils.pdctl_health import Unhealthy, journal, wait_healthy
 from ansible.module_utils.pdctl_host_lock import host_lock
+from ansible.module_utils.pdctl_install import brings_sources, foresee, install
 from ansible.module_utils.pdctl_journal import journaled
 from ansible.module_utils.pdctl_observe import observe_rows
 from ansible.module_utils.pdctl_observe_files import secret_digest
-from ansible.module_utils.pdctl_observe_packages import dpkg_known
-from ansible.module_utils.pdctl_packages import put_packages, update_lists
 from ansible.module_utils.pdctl_record import TREE, Record
 from ansible.module_utils.pdctl_rows import Row, Rows, row_id, row_of
 from ansible.module_utils.pdctl_units import (
@@ -38,7 +38,6 @@ from ansible.module_utils.pdctl_venvs import PYTHONS, clear_venv, put_venvs
 
 Secrets = dict[str, dict[str, str]]  # values of variables, by path of their file
 PUT = ("user", "directory", "file", "package", "venv")
-APT = "/etc/apt/"
 ENDED = ("inactive", "failed", "activating/auto-restart")  # of a unit that has just been healthy
 SOON = "ended soon after it had begun to serve"
 NOT_YET = "was not yet healthy when another unit failed"
@@ -74,6 +73,7 @@ class Work:
         self.request = request
         self.bundle = request["bundle"]
         self.cluster = request["cluster"]
+        self.apt = Apt(request.get("apt"))
         self.did = did
         self.secrets = {path: render_environment(values) for path, values in secrets.items()}
         secret = bool(secrets)
@@ -218,6 +218,8 @@ def settle(work: Work, todo: list[Row]) -> Rows:
 def put(todo: list[Row], work: Work) -> None:
     """Users before what they own, apt's sources and pins before packages, environments last."""
     kinds: dict[str, list[Row]] = {kind: [row for row in todo if row["kind"] == kind] for kind in PUT}
+    packages = work.of_kind("package")
+    foresee(kinds["package"], kinds["file"], packages, work.apt)
     for row in kinds["user"]:
         put_user(row, work.have(row))
         work.done(row)
@@ -229,9 +231,13 @@ def put(todo: list[Row], work: Work) -> None:
         work.done(row)
     follow(work)
     if kinds["package"]:
-        if any(row["path"].startswith(APT) for row in kinds["file"]):
-            update_lists()
-        put_all_packages(kinds["package"], work)
+        if brings_sources(kinds["file"]):
+            work.apt.update()
+        try:
+            install(kinds["package"], packages, work.request, work.record, work.apt)
+        finally:
+            work.did += work.apt.did
+        work.done(*kinds["package"])
     if kinds["venv"]:
         put_venvs(kinds["venv"], work.bundle)
         work.done(*kinds["venv"])
@@ -242,24 +248,6 @@ def follow(work: Work) -> None:
     paths = work.own_effects()
     work.did += carry_out(paths)
     work.effects = {key: path for key, path in work.effects.items() if path not in paths}
-
-
-def put_all_packages(rows: list[Row], work: Work) -> None:
-    recorded = work.record.rows.values()
-    held = {row["name"] for row in recorded if row["kind"] == "package" and row["hold"]}
-    there = [row for row in rows if work.have(row)]
-    goes_back = bool(there) and all(is_recorded(row, work) for row in there)
-    consent = bool(work.request.get("allow_downgrades")) or goes_back
-    try:
-        put_packages(rows, work.of_kind("package"), work.bundle, held, consent, work.record.remember_packages)
-    finally:
-        work.record.forget_packages(dpkg_known([]).keys())
-    work.done(*rows)
-
-
-def is_recorded(row: Row, work: Work) -> bool:
-    """Whether pdctl left it at this very version: to go back there only undoes what somebody else did."""
-    return bool(work.record.rows.get(row_id(row), {}).get("version") == row["version"])
 
 
 def put_and_wait(todo: list[Row], work: Work) -> None:

@@ -15,14 +15,21 @@ def upstream(version: str) -> str:
     return version.rpartition(":")[2].split("-")[0].split("+")[0]
 
 
+def belongs(row: Row, name: str) -> bool:
+    """By its name; the package itself does, too."""
+    return name == row["name"] or (
+        any(fnmatchcase(name, one) for one in row.get("family") or ())
+        and not any(fnmatchcase(name, one) for one in row.get("strangers") or ())
+    )
+
+
 def members(row: Row, installed: Installed) -> Installed:
     """By name, and by a version of the same kind: `nvidia-gds-13-0` is of CUDA, not of the driver."""
     digits = len(upstream(row["version"] or "").split(".")[0])
     return {
         name: (version, want)
         for name, (version, want) in installed.items()
-        if any(fnmatchcase(name, one) for one in row.get("family") or ())
-        and not any(fnmatchcase(name, one) for one in row.get("strangers") or ())
+        if belongs(row, name)
         and name != row["name"]
         and (not digits or len(upstream(version).split(".")[0]) == digits)
     }

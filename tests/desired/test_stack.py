@@ -15,6 +15,7 @@ from pdctl.knowledge.drivers import (
     cuda_packages,
     driver_package,
     fabric_manager_package,
+    rivals,
 )
 from pdctl.knowledge.gpus import GPUS
 from pdctl.spec.load import inspect
@@ -69,6 +70,28 @@ def test_engines_wait_for_the_fabric_where_it_registers_gpus(model: str) -> None
     proxies = [row for row in wanted(model) if isinstance(row, Unit) and row.role == "proxy"]
     assert {unit.fabric_s > 0 for unit in engines} == {GPUS[model].registers}
     assert [unit.fabric_s for unit in proxies] == [0]
+
+
+@pytest.mark.parametrize(
+    ("version", "others"),
+    [
+        ("580.95.05-0ubuntu0.22.04.2", ("l=NVIDIA CUDA",)),
+        ("580.95.05-1", ("o=Ubuntu", "o=Debian")),
+        ("580.95.05-0ubuntu1", ()),  # both have such
+        ("580.95.05", ()),
+    ],
+)
+def test_another_vendors_build_of_the_same_version_is_pinned_down(
+    version: str, others: tuple[str, ...]
+) -> None:
+    """Before the pin to the upstream version, which both have: the first that fits counts."""
+    assert rivals(version) == others
+    stack = f"{{base: article-2025, driver: {version}, fabricmanager: {version}}}"
+    preferences = text(wanted("H100-SXM-80GB", stack), PREFERENCES)
+    assert preferences.count("Pin: release ") == len(others)
+    for other in others:
+        down = preferences.index(f"Pin: release {other}\nPin-Priority: 100\n")
+        assert down < preferences.index("Pin: version 580.95.05-*\nPin-Priority: 1001\n")
 
 
 def test_the_subnet_manager_goes_by_its_own_pin() -> None:

@@ -6,6 +6,7 @@ import hashlib
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,13 @@ pytestmark = [
 
 SOURCES = file("/etc/apt/sources.list.d/pdctl-test.list", "deb [trusted=yes] file:/srv/repo ./\n")
 HOLD_LOCK = """
-import fcntl, time
-with open("/var/lib/dpkg/lock-frontend", "w") as handle:
+import fcntl, sys, time
+with open(sys.argv[1], "r+") as handle:
     fcntl.lockf(handle, fcntl.LOCK_EX)
     print("held", flush=True)
-    time.sleep(3)
+    time.sleep(float(sys.argv[2]))
 """
+FRONTEND = "/var/lib/dpkg/lock-frontend"
 
 
 @pytest.fixture(scope="module")
@@ -136,9 +138,9 @@ def test_a_downgrade_needs_consent(lab: Lab) -> None:
 @pytest.mark.usefixtures("before")
 def test_a_version_no_repository_has_is_told_with_what_is_offered(lab: Lab) -> None:
     message = put(lab, package("pd-tool", "2.0")).failure("h1")["msg"]
-    assert "Version '2.0' for 'pd-tool' was not found" in message
-    assert "pd-tool: wanted 2.0, offered 1.10" in message
-    assert "Unable to locate package pd-none" in put(lab, package("pd-none", "1")).failure("h1")["msg"]
+    assert "pd-tool 2.0 is in no repository of this host; there are: 1.10, 1.9 (file:/srv/repo ./)" in message
+    message = put(lab, package("pd-none", "1")).failure("h1")["msg"]
+    assert "pd-none 1 is in no repository of this host, nor is any other version of it" in message
 
 
 @pytest.mark.usefixtures("before")
@@ -151,13 +153,39 @@ def test_a_package_whose_installation_fails_gives_its_reason(lab: Lab) -> None:
 
 @pytest.mark.usefixtures("before")
 def test_a_lock_held_by_another_is_waited_for(lab: Lab) -> None:
-    command = lab.enter_argv("h1", ["python3", "-c", HOLD_LOCK])
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+    with holding(lab, FRONTEND, 3) as holder:
         run = put(lab, package("pd-tool", "1.10"))
         assert run.status == 0, run.output
         assert holder.wait(timeout=10) == 0
     assert state(lab, "pd-tool") == "1.10 ii"
+
+
+@pytest.mark.usefixtures("before")
+@pytest.mark.parametrize("lock", [FRONTEND, "/var/lib/apt/lists/lock", "/var/cache/apt/archives/lock"])
+def test_a_lock_that_is_not_let_go_names_its_holder_and_is_left_to_it(lab: Lab, lock: str) -> None:
+    put(lab)
+    inside(lab, "h1", f"touch {lock}")
+    with holding(lab, lock, 600) as holder:
+        run = put(lab, package("pd-tool", "1.10"), apt={"lock_timeout_s": 1})
+        message = run.failure("h1")["msg"]
+        assert f"after 1 s {lock} is still held by process " in message
+        assert "(python3 -c " in message and "Nothing was installed" in message
+        assert holder.poll() is None
+        pid = message.partition("held by process ")[2].split()[0]
+        inside(lab, "h1", f"test -e {lock} && kill {pid}")
+    assert state(lab, "pd-tool") == ""
+    assert put(lab, package("pd-tool", "1.10")).status == 0
+
+
+@contextmanager
+def holding(lab: Lab, lock: str, seconds: float) -> Iterator[subprocess.Popen[str]]:
+    command = lab.enter_argv("h1", ["python3", "-c", HOLD_LOCK, lock, str(seconds)])
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        try:
+            yield holder
+        finally:
+            holder.kill()
 
 
 @pytest.mark.usefixtures("before")

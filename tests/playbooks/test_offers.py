@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible.module_utils.pdctl_packages import candidate
+from ansible.module_utils.pdctl_offers import candidate
 
 # As `apt-cache policy` of Debian 12 and Ubuntu 22.04 prints it.
 TWO_REPOSITORIES = """\
