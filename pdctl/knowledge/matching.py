@@ -26,9 +26,9 @@ class Setting(NamedTuple):
 
 FORM = "MATCH004"  # the bytes of the KV cache mean something else
 ORIGIN = "MATCH005"  # the KV cache is another's: computed otherwise, or from other tokens
-ANSWER = "MATCH008"  # the KV fits, but answers depend on which side wrote the token
+ANSWER = "MATCH008"  # the KV fits, but one side refuses the request, or writes its token otherwise
 
-# Flags: vLLM 0.11.0 to 0.33.0, engine/arg_utils.py and entrypoints/openai/cli_args.py. Variables: envs.py.
+# Flags: vLLM 0.11.0 to 0.33.0, engine/arg_utils.py and cli_args.py. Variables: envs.py.
 SETTINGS = (
     Setting(FORM, "--kv-cache-dtype", default="auto"),
     Setting(FORM, "--kv-cache-dtype-skip-layers"),
@@ -44,12 +44,20 @@ SETTINGS = (
     Setting(FORM, "--mamba-cache-dtype", default="auto"),
     Setting(FORM, "--mamba-ssm-cache-dtype", default="auto"),
     Setting(FORM, "--mamba-block-size"),
+    Setting(FORM, "--mamba-cache-mode"),
+    Setting(FORM, "--swa-bounded-replay"),
+    Setting(FORM, "--model-class-overrides"),
+    Setting(FORM, "--config-format", default="auto"),
     Setting(FORM, env="VLLM_KV_CACHE_LAYOUT"),
     Setting(FORM, env="VLLM_MLA_DISABLE"),
     Setting(ORIGIN, "--attention-backend", env="VLLM_ATTENTION_BACKEND"),
     Setting(ORIGIN, "--attention-config"),
     Setting(ORIGIN, "--quantization"),
+    Setting(ORIGIN, "--quantization-config"),
     Setting(ORIGIN, "--speculative-config"),
+    Setting(ORIGIN, "--spec-method"),
+    Setting(ORIGIN, "--spec-model"),
+    Setting(ORIGIN, "--spec-tokens"),
     Setting(ORIGIN, "--prefix-caching-hash-algo"),
     Setting(ORIGIN, "--tokenizer"),
     Setting(ORIGIN, "--tokenizer-mode", default="auto"),
@@ -61,24 +69,25 @@ SETTINGS = (
     Setting(ORIGIN, "--enable-lora"),
     Setting(ORIGIN, "--lora-modules"),
     Setting(ORIGIN, "--max-lora-rank"),
+    Setting(ORIGIN, "--lora-dtype", default="auto"),
+    Setting(ORIGIN, "--lora-target-modules"),
+    Setting(ORIGIN, "--default-mm-loras"),
     Setting(ORIGIN, "--limit-mm-per-prompt"),
     Setting(ORIGIN, "--mm-processor-kwargs"),
+    Setting(ORIGIN, "--media-io-kwargs"),
+    Setting(ORIGIN, "--video-pruning-rate"),
+    Setting(ORIGIN, "--video-pruning-method"),
+    Setting(ORIGIN, "--language-model-only"),
     Setting(ANSWER, "--generation-config", default="auto"),
     Setting(ANSWER, "--override-generation-config"),
+    # A prefiller without them refuses requests that its decoder takes (entrypoints/openai, 400).
+    Setting(ANSWER, "--enable-auto-tool-choice"),
+    Setting(ANSWER, "--tool-call-parser"),
+    Setting(ANSWER, "--reasoning-parser"),
+    Setting(ANSWER, "--trust-request-chat-template"),
+    Setting(ANSWER, "--enable-prompt-embeds"),
+    Setting(ANSWER, "--max-logprobs", default="20"),
 )
-# One-letter and short spellings (arg_utils.py).
-SHORT_FLAGS = {
-    "-q": "--quantization",
-    "-sc": "--speculative-config",
-    "-ac": "--attention-config",
-    "-tp": "--tensor-parallel-size",
-    "-pp": "--pipeline-parallel-size",
-    "-dp": "--data-parallel-size",
-    "-dcp": "--decode-context-parallel-size",
-    "-pcp": "--prefill-context-parallel-size",
-    "-n": "--nnodes",
-    "-r": "--node-rank",
-}
 # A flag whose field says the same as another flag (vLLM config/attention.py).
 SAME_FIELD = {("--attention-config", "backend"): "--attention-backend"}
 

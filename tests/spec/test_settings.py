@@ -9,24 +9,40 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pdctl.desired.lmcache import entries
-from pdctl.knowledge.matching import SETTINGS, SHORT_FLAGS
+from pdctl.knowledge.flags import FLAGS, OPTIONS, SHORT_FLAGS
+from pdctl.knowledge.matching import SETTINGS
+from pdctl.knowledge.memory import ALTERING
+from pdctl.spec.rules import findings
+from pdctl.spec.rules.arguments import OWNED, PREFIX_CACHING, STATISTICS
 from pdctl.spec.rules.environment import reserved
 from pdctl.spec.rules.match import settings_are_the_same
 from pdctl.spec.rules.settings import effective
 from pdctl.topology import resolve
+from pdctl.topology.suits import STRETCHING
 from tests.topology.specs import cluster
 
-FLAGS = [setting.flag for setting in SETTINGS if setting.flag and setting.flag != "--attention-config"]
+COMPARED = [setting.flag for setting in SETTINGS if setting.flag and setting.flag != "--attention-config"]
 SHORT = {long: short for short, long in SHORT_FLAGS.items()}
 
 
 def spellings(flag: str, value: str) -> list[list[str]]:
     found = [[flag, value], [f"{flag}={value}"]]
     found += [[f"--{flag[2:].replace('-', '_')}", value], [f"--{flag[2:].replace('-', '_')}={value}"]]
-    return found + ([[SHORT[flag], value], [f"{SHORT[flag]}={value}"]] if flag in SHORT else [])
+    if flag in SHORT:
+        found += [[SHORT[flag], value], [f"{SHORT[flag]}={value}"]]
+    return [*found, [beginning(flag), value], [f"{beginning(flag)}={value}"]]
 
 
-@pytest.mark.parametrize("flag", FLAGS)
+def beginning(flag: str) -> str:
+    """The shortest that stands for the flag alone, or for others that begin with it too."""
+    for end in range(3, len(flag)):
+        fitting = [other for other in OPTIONS if other.startswith(flag[:end])]
+        if flag in fitting and all(other.startswith(flag) for other in fitting):
+            return flag[:end]
+    return flag
+
+
+@pytest.mark.parametrize("flag", COMPARED)
 @pytest.mark.parametrize("connector", ["lmcache", "nixl"])
 def test_each_setting_must_be_the_same_in_every_spelling(flag: str, connector: str) -> None:
     ways = spellings(flag, "zq")
@@ -70,6 +86,17 @@ def test_each_variable_must_be_the_same(name: str) -> None:
         (["--a", "-1"], ["--a=-1"]),
         (["--attention-config.backend=X"], ["--attention-backend", "X"]),
         (["--a 1"], ["--a", "1"]),
+        (["--block-size", "16"], ["--block-s", "016"]),
+        (["--max-logprobs=1_000"], ["--max-logp", "+1000"]),
+        (["-qfp8"], ["--quant", "fp8"]),
+        (["-asc", "2"], ["--api-server-count=2"]),
+        (["--device-memory-utilization=1"], ["--gpu-mem", "1"]),
+        (["--no-enable-pre"], ["--no-enable-prefix-caching"]),
+        (["--kv-cache-dt", "fp8"], ["--kv-cache-dtype", "fp8"]),
+        (["--specu.model=x"], ["-sc", '{"model": "x"}']),
+        (["--lora-modules", "a=1", "b=2"], ["--lora-mod", "a=1", "b=2"]),
+        (["--chat-template", "- be nice"], ["--chat-template=- be nice"]),
+        (["--middleware", "a", "--middleware=b"], ["--middlew=a", "--middleware", "b"]),
     ],
 )
 def test_two_ways_to_say_one_thing(ours: list[str], theirs: list[str]) -> None:
@@ -77,6 +104,45 @@ def test_two_ways_to_say_one_thing(ours: list[str], theirs: list[str]) -> None:
         return {flag: value for flag, (value, _) in effective(words).items()}
 
     assert values(ours) == values(theirs)
+
+
+def test_all_words_of_a_flag_and_all_its_times_count() -> None:
+    assert effective(["--lora-modules", "a=1", "b=2"]) != effective(["--lora-modules", "a=1", "c=2"])
+    assert effective(["--middleware", "a", "--middleware", "b"]) != effective(["--middleware", "b"])
+
+
+def test_every_setting_and_every_flag_that_rules_read_is_a_flag_of_vllms() -> None:
+    named = {*OWNED, *ALTERING, *STRETCHING, STATISTICS, PREFIX_CACHING}
+    assert {setting.flag for setting in SETTINGS if setting.flag} | named <= FLAGS | {"--kv-cache-memory"}
+
+
+@pytest.mark.parametrize(
+    ("words", "rules"),
+    [
+        (["--kv-cache-dt", "auto"], []),
+        (["--enable-prefix"], ["ARG003"]),
+        (["--enable-prefix-caching=false"], ["ARG007"]),
+        (["--disable-log-st"], ["ARG005"]),
+        (["--tensor-p=2"], ["ARG001"]),
+        (["--max-num", "3"], ["ARG001"]),
+        (["-dpl", "1"], ["ARG001"]),
+        (["-r1"], ["ARG001"]),
+        (["--device-memory-utilization", "0.5"], ["ARG001"]),
+        (["--enable-p"], ["ARG006"]),
+        (["--no-enable"], ["ARG006"]),
+        (["--enforce-eager", "true"], ["ARG007"]),
+        (["--no-enforce-eager=1"], ["ARG007"]),
+        (["--enforce-eagre"], ["ARG008"]),
+        (["--middleware", "a", "--middleware", "b"], []),
+        (["--seed", "1", "--seed=01"], []),
+        (["--chat-template", "- be nice"], []),
+        (["--chat-template", "--seed 1"], ["ARG002"]),
+        (["--no-enable-prefix-caching"], []),
+    ],
+)
+def test_what_is_told_of_a_decoders_flags(words: list[str], rules: list[str]) -> None:
+    spec = cluster(serving={"prefillers": {}, "decoders": {"extra_args": words}})
+    assert sorted({each.rule for each in findings(spec)} - {"MATCH004", "MATCH005", "MATCH008"}) == rules
 
 
 @given(st.lists(st.text(max_size=12), max_size=8))

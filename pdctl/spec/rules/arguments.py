@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pdctl.knowledge.matching import SHORT_FLAGS
-from pdctl.spec.finding import Finding
+from pdctl.knowledge.flags import FLAGS, OPTIONS, REPEATED, SWITCHES
+from pdctl.spec.finding import Finding, Path
 from pdctl.spec.model import Cluster
-from pdctl.spec.rules.rule import pools
-from pdctl.spec.rules.settings import given
+from pdctl.spec.rules.rule import guess, pools
+from pdctl.spec.rules.settings import FLAG, Given, given, read_value
 from pdctl.spec.secrecy import shown
 
 UNSUPPORTED = "pdctl runs an instance on one host with tensor parallelism only"
@@ -62,11 +62,11 @@ def decoders_keep_no_prefixes(cluster: Cluster) -> Iterator[Finding]:
     serving = cluster.serving
     if serving.mode != "disaggregated" or serving.connector != "lmcache" or serving.decoders is None:
         return
-    for i, word in enumerate(serving.decoders.extra_args):
-        if word.replace("_", "-").startswith(PREFIX_CACHING):
+    for each in given(serving.decoders.extra_args):
+        if each.flag == PREFIX_CACHING and each.value.lower() != "false":
             yield Finding(
                 "ARG003",
-                ("serving", "decoders", "extra_args", i),
+                ("serving", "decoders", "extra_args", each.at),
                 "with the lmcache connector decoders run without prefix caching",
                 "remove it: transferred chunks would never leave the decoder's buffer",
             )
@@ -74,10 +74,12 @@ def decoders_keep_no_prefixes(cluster: Cluster) -> Iterator[Finding]:
 
 def pdctls_flags_are_left_alone(cluster: Cluster) -> Iterator[Finding]:
     for path, pool in pools(cluster):
-        for i, word in enumerate(pool.extra_args):
-            flag = owned(word)
+        for each in given(pool.extra_args):
+            flag = _owned(each)
             if flag is not None:
-                yield Finding("ARG001", (*path, "extra_args", i), f"`{flag}` is set by pdctl", OWNED[flag])
+                yield Finding(
+                    "ARG001", (*path, "extra_args", each.at), f"`{flag}` is set by pdctl", OWNED[flag]
+                )
 
 
 def each_word_stands_alone(cluster: Cluster) -> Iterator[Finding]:
@@ -85,7 +87,7 @@ def each_word_stands_alone(cluster: Cluster) -> Iterator[Finding]:
     for path, pool in pools(cluster):
         for i, word in enumerate(pool.extra_args):
             name = word.split("=")[0]
-            if name.startswith("-") and len(name.split()) > 1:
+            if FLAG.match(name) and len(name.split()) > 1:
                 yield Finding(
                     "ARG002",
                     (*path, "extra_args", i),
@@ -98,8 +100,10 @@ def each_flag_is_given_once(cluster: Cluster) -> Iterator[Finding]:
     for path, pool in pools(cluster):
         first: dict[tuple[str, str], str] = {}
         for each in given(pool.extra_args):
+            if each.flag in REPEATED:
+                continue
             before = first.setdefault((each.flag, each.key), each.value)
-            if before != each.value:
+            if read_value(before) != read_value(each.value):
                 name = f"{each.flag}.{each.key}" if each.key else each.flag
                 yield Finding(
                     "ARG004",
@@ -121,13 +125,55 @@ def statistics_stay_on(cluster: Cluster) -> Iterator[Finding]:
                 )
 
 
+def beginnings_fit_one_flag(cluster: Cluster) -> Iterator[Finding]:
+    for path, each in _of_vllm(cluster):
+        if each.fits and _owned(each) is None:
+            few = ", ".join(f"`{flag}`" for flag in each.fits[:4])
+            more = f" and {len(each.fits) - 4} more" if len(each.fits) > 4 else ""
+            yield Finding(
+                "ARG006",
+                (*path, "extra_args", each.at),
+                f"`{each.flag}` fits several flags of vLLM's: {few}{more}; the engine refuses to start",
+                "write the flag in full",
+            )
+
+
+def switches_take_no_value(cluster: Cluster) -> Iterator[Finding]:
+    for path, each in _of_vllm(cluster):
+        if each.flag in SWITCHES and not each.alone:
+            yield Finding(
+                "ARG007",
+                (*path, "extra_args", each.at),
+                f"`{each.flag}` takes no value, and one follows; the engine refuses to start",
+                f"write `{each.flag}` alone, or `--no-{each.flag[2:]}`",
+            )
+
+
+def flags_are_known(cluster: Cluster) -> Iterator[Finding]:
+    for path, each in _of_vllm(cluster):
+        if each.flag not in FLAGS and not each.fits and each.flag.startswith("--"):
+            yield Finding(
+                "ARG008",
+                (*path, "extra_args", each.at),
+                f"pdctl knows no flag {shown(each.flag)} of vLLM's; without it the engine refuses to start",
+                _close(each.flag),
+            )
+
+
 def owned(word: str) -> str | None:
     """The flag of pdctl's that `word` gives: `--x`, `--x=v`, `--x.key`, `--x_y`, `-x`, or its beginning."""
-    if not word.startswith("-"):
-        return None
-    name = word.split()[0].split("=")[0]
-    name = SHORT_FLAGS.get(name, name.split(".")[0].replace("_", "-"))
-    if name in OWNED:
-        return name
-    # argparse accepts any beginning that fits one flag only.
-    return next((flag for flag in OWNED if len(name) > 4 and flag.startswith(name)), None)
+    return next((flag for each in given([word]) if (flag := _owned(each))), None)
+
+
+def _owned(each: Given) -> str | None:
+    return next((flag for flag in (each.flag, *each.fits) if flag in OWNED), None)
+
+
+def _of_vllm(cluster: Cluster) -> Iterator[tuple[Path, Given]]:
+    if cluster.engine.kind == "vllm":
+        yield from ((path, each) for path, pool in pools(cluster) for each in given(pool.extra_args))
+
+
+def _close(flag: str) -> str:
+    found = guess(flag[:64], OPTIONS)
+    return found if found.startswith("did") else "correct it, or suppress the rule for a newer vLLM"

@@ -17,10 +17,9 @@ from pdctl.knowledge.matching import (
 from pdctl.knowledge.versions import STABLE_BUILTIN_HASH_PYTHON, at_least
 from pdctl.spec.finding import Finding, Path
 from pdctl.spec.model import Cluster
-from pdctl.spec.rules.arguments import owned
 from pdctl.spec.rules.environment import reserved
 from pdctl.spec.rules.rule import pin, pools
-from pdctl.spec.rules.settings import effective
+from pdctl.spec.rules.settings import effective, read_value
 from pdctl.spec.secrecy import shown
 from pdctl.spec.serving import Pool
 
@@ -31,7 +30,8 @@ OTHER_SIDE = {"prefillers": "decoders", "decoders": "prefillers"}
 CONSEQUENCE = {
     "MATCH004": "the KV cache that one writes means something else to the other",
     "MATCH005": "the KV cache that one writes is not what the other would compute",
-    "MATCH008": "the first token of an answer and the rest follow different settings",
+    "MATCH008": "one side refuses requests that the other takes, or the first token of an answer and the rest"
+    " follow different settings",
 }
 
 
@@ -119,27 +119,16 @@ def _all_of(side: str, pool: Pool) -> dict[Setting, _Given]:
         if setting.env and setting.env in pool.env:
             text = pool.env[setting.env]
             found[setting] = _Given(text, text, ("serving", side, "env", setting.env))
-        name = setting.flag if setting.flag in flags else _beginning(setting.flag, flags)
-        if name in flags:  # vLLM lets the flag win
-            value, index = flags[name]
+        if setting.flag in flags:  # vLLM lets the flag win
+            value, index = flags[setting.flag]
             text = value if isinstance(value, str) else json.dumps(value)
             found[setting] = _Given(value, text, ("serving", side, "extra_args", index))
     return found
 
 
-def _beginning(flag: str, flags: dict[str, tuple[Any, int]]) -> str:
-    """argparse takes any beginning that fits one flag only."""
-    for name in flags:
-        if len(name) > 6 and flag.startswith(name) and owned(name) is None:
-            known = [each.flag for each in SETTINGS if each.flag.startswith(name)]
-            if name not in known and len(known) == 1:
-                return name
-    return ""
-
-
 def _value(setting: Setting, given: _Given | None) -> Any:
     """A switch that is given as off, or a default that is given, is as good as not given."""
-    return setting.default if given is None or given.value is False else given.value
+    return read_value(setting.default) if given is None or given.value is False else given.value
 
 
 def _difference(setting: Setting, ours: _Given | None, theirs: _Given | None) -> Finding:

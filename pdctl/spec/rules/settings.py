@@ -7,13 +7,16 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from pdctl.knowledge.matching import SAME_FIELD, SHORT_FLAGS
+from pdctl.knowledge.flags import ALIASES, FLAGS, MANY_WORDS, OPTIONS, REPEATED, SHORT_FLAGS
+from pdctl.knowledge.matching import SAME_FIELD
 
 # Deeper values are compared as text: no setting of vLLM's comes near, and recursion has an end.
 MOST_NESTED = 16
 MOST_BRACKETS = 256
 FLAG = re.compile(r"-{1,2}[A-Za-z][A-Za-z0-9_-]*")
-NEGATIVE = re.compile(r"-[0-9.]")
+WHOLE = re.compile(r"[+-]?[0-9]+(_[0-9]+)*")  # what Python's int() takes; longer ones stay text
+LONGEST_WHOLE = 20
+GLUED = ("-q", "-n", "-r")  # of one letter, so that a value may follow at once
 
 
 class Given(NamedTuple):
@@ -23,32 +26,44 @@ class Given(NamedTuple):
     key: str
     value: str
     at: int  # index of its word in the list
+    alone: bool = False  # without a value
+    fits: tuple[str, ...] = ()  # the flags that it could be, where that is not clear
 
 
 def given(words: Sequence[str]) -> Iterator[Given]:
-    """Every flag, in order. vLLM takes `_` for `-`, `--no-x`, `--x.key v`, `--x=v` and `--x v`."""
+    """Every flag, in order.
+
+    vLLM takes `_` for `-`, `--no-x`, `--x.key v`, `--x=v`, `--x v`, and a beginning that fits one flag.
+    """
     i = 0
     while i < len(words):
         name, joined, value = words[i].partition("=")
         at, i = i, i + 1
-        if not name.startswith("-") or NEGATIVE.match(name):
+        if not FLAG.match(name):
             continue
         name, spaced, rest = name.partition(" ")  # a flag and its value in one word
         value = value if joined else rest if spaced else value
-        if not joined and not spaced and i < len(words) and _is_value(words[i]):
-            value, joined, i = words[i], " ", i + 1
-        yield _given(name, value if joined or spaced else "true", at)
+        flag, key, fits = _named(name)
+        if name[:2] in GLUED and name not in SHORT_FLAGS and not joined:
+            flag, value, joined = SHORT_FLAGS[name[:2]], name[2:], " "
+        while not joined and not spaced and i < len(words) and _is_value(words[i]):
+            value, i = f"{value} {words[i]}" if value else words[i], i + 1
+            joined = "" if flag in MANY_WORDS else " "
+        alone = not joined and not spaced and not value
+        yield _given(flag, key, "true" if alone else value, at, alone, fits)
 
 
 def effective(words: Sequence[str]) -> dict[str, tuple[Any, int]]:
     """Flag -> what the engine makes of it, and where; the last one counts, keys are put together."""
     found: dict[str, tuple[Any, int]] = {}
     for each in given(words):
-        flag, value = each.flag, _read(each.value)
+        flag, value = each.flag, read_value(each.value)
         if each.key:
             before = found.get(flag, ({}, 0))[0]
             keys = each.key.split(".", MOST_NESTED)
             value = _with(before if isinstance(before, dict) else {}, keys, value)
+        elif flag in REPEATED:
+            value = [*found.get(flag, ([], 0))[0], value]
         found[flag] = (value, each.at)
     for (flag, key), same in SAME_FIELD.items():
         value, index = found.get(flag, (None, 0))
@@ -61,21 +76,37 @@ def effective(words: Sequence[str]) -> dict[str, tuple[Any, int]]:
     return found
 
 
-def _given(name: str, value: str, at: int) -> Given:
-    flag, _, key = name.partition(".")
-    flag = SHORT_FLAGS.get(flag, flag.replace("_", "-"))
+def _named(name: str) -> tuple[str, str, tuple[str, ...]]:
+    """The flag that a name stands for, its key, and what it could be where that is not clear."""
+    head, _, key = name.partition(".")
+    head = SHORT_FLAGS.get(head, head.replace("_", "-"))
+    if head in FLAGS or head in OPTIONS:
+        return ALIASES.get(head, head), key, ()
+    found = [option for option in OPTIONS if option.startswith(head)] if head.startswith("--") else []
+    if not found:
+        return head, key, ()
+    # vLLM 0.32.0 refuses `--kv-cache-dt`, which fits `--kv-cache-dtype-skip-layers` too; 0.11.0 has only one.
+    first = min(found, key=len)
+    if all(option.startswith(first) for option in found):
+        return ALIASES.get(first, first), key, ()
+    return head, key, tuple(found)
+
+
+def _given(flag: str, key: str, value: str, at: int, alone: bool, fits: tuple[str, ...]) -> Given:
     if flag.startswith("--no-"):
         opposite = {"true": "false", "false": "true"}.get(value.lower(), "false")
-        return Given("--" + flag[5:], key, opposite, at)
-    return Given(flag, key, value, at)
+        return Given("--" + flag[5:], key, opposite, at, alone, fits)
+    return Given(flag, key, value, at, alone, fits)
 
 
 def _is_value(word: str) -> bool:
     return not FLAG.match(word)
 
 
-def _read(text: str) -> Any:
-    """JSON where it is some, so that spaces and the order of keys make no difference; else the text."""
+def read_value(text: str) -> Any:
+    """JSON where it is some: spaces, zeros and the order of keys make no difference; else the text."""
+    if WHOLE.fullmatch(text) and len(text) <= LONGEST_WHOLE:
+        return int(text)
     if text.count("[") + text.count("{") > MOST_BRACKETS:
         return text
     try:

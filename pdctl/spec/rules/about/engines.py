@@ -46,6 +46,30 @@ ARGUMENTS = (
         "Remove the flag.",
         "serving: {prefillers: {}, decoders: {extra_args: [--disable-log-stats]}}\n",
     ),
+    doubt(
+        "ARG006",
+        "The beginning of a flag fits several",
+        "vLLM takes any beginning of a flag that fits one only, and ends with `ambiguous option` otherwise."
+        " pdctl reads beginnings as vLLM does, so that no rule is missed by them.",
+        "Write the flag in full. Suppress the rule if your vLLM has only one of them.",
+        "serving: {prefillers: {extra_args: [--enable-p]}, decoders: {}}\n",
+    ),
+    doubt(
+        "ARG007",
+        "A switch is given a value",
+        "Switches are on when they are there, and off as `--no-...`: vLLM refuses `--enable-lora=true`, and"
+        " takes the `true` of `--enable-lora true` for a model.",
+        "Remove the value, or write `--no-...` for a switch that shall be off.",
+        "serving: {prefillers: {extra_args: [--enforce-eager=true]}, decoders: {}}\n",
+    ),
+    warning(
+        "ARG008",
+        "A flag is not known",
+        "vLLM ends with `unrecognized arguments` for a flag that it does not have. pdctl knows those of"
+        " 0.11.0 and 0.32.0.",
+        "Correct the flag. Suppress the rule where your vLLM has it.",
+        "serving: {prefillers: {extra_args: [--enforce-eagre]}, decoders: {}}\n",
+    ),
 )
 VARIABLES = (
     About(
