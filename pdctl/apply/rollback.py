@@ -20,7 +20,7 @@ from pdctl.plan.reasons import Reasons
 from pdctl.spec.load import parse
 from pdctl.spec.model import Cluster, Host, Secret
 from pdctl.spec.model_files import model_files
-from pdctl.state import File, Key, Package, Resource, State, Venv
+from pdctl.state import File, Key, Package, Resource, State, Venv, difference
 from pdctl.state.digest import secret_digest
 from pdctl.topology import resolve
 from pdctl.topology.model import Topology
@@ -151,6 +151,8 @@ def _missing(want: Resource, have: Resource | None, why: tuple[str, ...]) -> Ite
 
     What comes out of the bundle needs the bundle again, be it for its mode alone.
     """
+    if isinstance(want, Venv) and isinstance(have, Venv) and not difference(replace(want, proof=""), have):
+        return  # it only has to be tried, which installs nothing
     if isinstance(want, Venv) or (isinstance(want, File) and want.source):
         yield want.path, "is gone" if have is None else f"is damaged ({', '.join(why)})"
     if isinstance(want, Package):

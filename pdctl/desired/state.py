@@ -20,6 +20,7 @@ from pdctl.desired.layout import (
 )
 from pdctl.desired.lmcache import lmcache_file
 from pdctl.desired.packages import packages
+from pdctl.desired.proofs import proven_engine, proven_proxy
 from pdctl.desired.proxy import proxy_config
 from pdctl.desired.runtime import engine_runtime, proxy_runtime
 from pdctl.desired.units import config_file, instance_unit, proxy_unit, secrets_path
@@ -76,7 +77,7 @@ def _directories(cluster: str) -> Iterator[Resource]:
 
 
 def _engines(topology: Topology, instances: list[Instance], secrets: list[File]) -> Iterator[Resource]:
-    venv = engine_runtime(topology, instances[0].host)
+    venv = proven_engine(topology, engine_runtime(topology, instances[0].host), instances)
     yield venv
     weights = list(_weights(topology))
     if weights:
@@ -101,7 +102,7 @@ def _engines(topology: Topology, instances: list[Instance], secrets: list[File])
 
 
 def _proxy(topology: Topology) -> Iterator[Resource]:
-    venv = proxy_runtime(topology)
+    venv = proven_proxy(topology, proxy_runtime(topology))
     config = config_file(topology, "proxy.json", proxy_config(topology))
     yield venv
     yield config

@@ -96,15 +96,18 @@ class Venv:
     """A Python environment. `digest` is that of its lock; `damage` names files that are not as installed.
 
     `wheels` are file names inside the bundle; empty means that the pins in `requirements` are resolved by
-    the host's own index.
+    the host's own index. `proof` stands for what was imported from it as its services would; `proofs` are
+    these trials, as JSON.
     """
 
     path: str
     digest: str
     python: str
     damage: tuple[str, ...] = ()
+    proof: str = ""
     requirements: tuple[str, ...] = field(default=(), compare=False, repr=False)
     wheels: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    proofs: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def id(self) -> str:
@@ -199,6 +202,8 @@ def difference(want: Resource, have: Resource) -> tuple[str, ...]:
 def _does_not_count(want: Resource, have: Resource, name: str) -> bool:
     if isinstance(want, Package):
         return name == "version" and want.version is None
+    if isinstance(want, Venv):
+        return name == "proof" and not want.proof
     if not isinstance(have, Unit) or name not in OF_A_PROCESS:
         return False
     # A process that does not run says nothing, and a record from before this field asks for nothing.
@@ -220,6 +225,8 @@ def _words(name: str, have: Any, want: Any) -> str:
         return "content"
     if name in ("damage", "deviations"):
         return "; ".join(have) or f"{name} expected"
+    if name == "proof":
+        return "its imports have not been tried as its services start it"
     if name == "revision":
         return "runs with an older configuration"
     if name == "loaded":

@@ -13,7 +13,7 @@ COMPARED = {
     "directory": ("path", "owner", "group", "mode"),
     "file": ("path", "digest", "owner", "group", "mode", "secret"),
     "package": ("name", "version", "hold", "deviations"),
-    "venv": ("path", "digest", "python", "damage"),
+    "venv": ("path", "digest", "python", "damage", "proof"),
     "unit": ("name", "enabled", "active", "revision", "deviations", "loaded", "drained", "sides"),
 }
 OF_A_PROCESS = ("revision", "loaded", "drained", "sides")
@@ -51,6 +51,8 @@ def _does_not_count(want: Row, have: Row, name: str) -> bool:
     """Any version will do; a process that does not run says nothing."""
     if name == "version":
         return want.get(name) is None
+    if name == "proof":
+        return not want.get(name)
     if name not in OF_A_PROCESS:
         return False
     return not have.get("revision") or (name == "loaded" and not want.get(name))
@@ -71,6 +73,8 @@ def _words(name: str, have: Any, want: Any) -> str:
         return "content"
     if name in ("damage", "deviations"):
         return "; ".join(have or ()) or f"{name} expected"
+    if name == "proof":
+        return "its imports have not been tried as its services start it"
     if name == "revision":
         return "runs with an older configuration"
     if name == "loaded":

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from ansible.module_utils.pdctl_audience import stay_for_audience
 from ansible.module_utils.pdctl_difference import Problem
 from ansible.module_utils.pdctl_observe_units import activity, members, unit_states
-from ansible.module_utils.pdctl_process import bytes_read, short_limits
+from ansible.module_utils.pdctl_process import bytes_read, loaded_twice, short_limits
 from ansible.module_utils.pdctl_rows import Row
 from ansible.module_utils.pdctl_sockets import other_holder
 
@@ -21,6 +21,7 @@ ANSWER_S = 5.0
 DEFAULT_LIMIT_S = 60
 PAUSE_S = (0.1, 2.0)  # between looks: from the first to the last
 JOURNAL_LINES = 20
+UCX = "libucp"
 ENDED = "ended before it was healthy"
 
 
@@ -85,6 +86,7 @@ class Wait:
         self.refuse_hopeless(state)
         if self.may_serve(state) and self.serves(state, answers, elapsed):
             self.refuse_short_limits(state)
+            self.refuse_two_ucx(state)
             return True
         if elapsed > self.limit:
             late = f"did not become healthy in {self.limit} s"
@@ -98,6 +100,16 @@ class Wait:
         if short:
             where = "what lowers it shows `systemctl cat`, or systemd itself has no more on this host"
             raise self.unhealthy(f"{'; '.join(short)}: {where}", short[0])
+
+    def refuse_two_ucx(self, state: dict[str, str]) -> None:
+        """It answers, and would hang or crash on the first KV that moves (NIXL issue 1668)."""
+        twice = loaded_twice(members(state["ControlGroup"]), UCX)
+        if twice:
+            where = (
+                "take the other one off LD_LIBRARY_PATH and LD_PRELOAD (`systemctl show-environment`, too)"
+            )
+            late = "has two UCX loaded in one process"
+            raise self.unhealthy(f"{late}, {' and '.join(twice)}: {where}", late)
 
     def loading(self, state: dict[str, str]) -> str:
         """A slow load is no failure of the engine: how far it has come."""

@@ -168,7 +168,7 @@ def environment_deviations(row: Row, environment: dict[str, str], manager: dict[
     added = environment.keys() - wanted.keys() - secret - SYSTEMD_VARIABLES - SHELL_VARIABLES
     added = {name for name in added if not name.startswith("LC_")}
     if added and not manager:
-        manager.update(_manager_environment())
+        manager.update(manager_environment())
     words = {name: "added" for name in added if environment[name] != manager.get(name)}
     words.update((name, "missing") for name in (wanted.keys() | secret) - environment.keys())
     words.update(
@@ -218,7 +218,7 @@ def members(control_group: str) -> list[int]:
     return []
 
 
-def _manager_environment() -> dict[str, str]:
+def manager_environment() -> dict[str, str]:
     """What the administrator gave to every service (systemctl set-environment)."""
     done = subprocess.run(
         ["systemctl", "show-environment"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False

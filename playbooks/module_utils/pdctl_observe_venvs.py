@@ -17,15 +17,21 @@ def observe_venv(row: Row) -> Row | None:
     path = row["path"]
     if not os.path.isdir(path):
         return None
-    seen = {"kind": "venv", "path": path, "digest": "", "python": "", "damage": ["incomplete"]}
+    seen = {"kind": "venv", "path": path, "digest": "", "python": "", "damage": ["incomplete"], "proof": ""}
     try:
         with open(os.path.join(path, MARKER), encoding="utf-8") as handle:
             marker = json.load(handle)
         seen.update(digest=marker["digest"], python=marker["python"])
         seen["damage"] = shown(damage(path, marker["manifest"]))
+        seen["proof"] = held(marker.get("proofs") or [], row.get("proof") or "")
     except (FileNotFoundError, ValueError, KeyError):
         return seen
     return seen
+
+
+def held(proofs: list[str], asked: str) -> str:
+    """The one that is asked for, when it has been held; else the last of those that have been."""
+    return asked if asked in proofs else (proofs or [""])[-1]
 
 
 def damage(path: str, manifest: dict[str, str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Processes of a unit in /proc -> limits too low for them, a replaced program, how much they have read."""
+"""Processes of a unit in /proc -> limits too low, a replaced program, a library twice, bytes read."""
 
 from __future__ import annotations
 
@@ -42,6 +42,17 @@ def bytes_read(pids: list[int]) -> int:
     return sum(max(map(int, READ.findall(_text(pid, "io"))), default=0) for pid in pids)
 
 
+def loaded_twice(pids: list[int], name: str) -> list[str]:
+    """The files of library `name` in the first process that has more than one of them loaded."""
+    for pid in pids:
+        rows = [line.split(None, 5) for line in _text(pid, "maps").splitlines() if name in line]
+        paths = {row[5] for row in rows if len(row) == 6}
+        found = sorted(path for path in paths if os.path.basename(path).startswith((name + ".", name + "-")))
+        if len(found) > 1:
+            return found
+    return []
+
+
 def _amount(word: str) -> float:
     return float("inf") if word == UNLIMITED else float(word)
 
@@ -49,7 +60,7 @@ def _amount(word: str) -> float:
 def _text(pid: int, name: str) -> str:
     """Empty when the process has just ended."""
     try:
-        with open(f"/proc/{pid}/{name}", encoding="ascii") as handle:
+        with open(f"/proc/{pid}/{name}", encoding="utf-8", errors="replace") as handle:
             return handle.read()
     except (FileNotFoundError, ProcessLookupError):
         return ""

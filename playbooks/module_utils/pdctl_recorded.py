@@ -52,6 +52,8 @@ def checked(record: Any) -> Row:
         _check_fields(
             debt, {"invocation": TEXT}, {"causes": TEXTS, "peers": TEXTS}, f"owed[{json.dumps(key)}]"
         )
+    if "reboot" in found:
+        _check_fields(found["reboot"], {"boot": TEXT, "why": TEXTS}, {}, "reboot")
     for name in ("resources", "pending"):
         found[name] = [{"created": True, **row} for row in found[name]]
     if "owed" in found:
@@ -132,7 +134,7 @@ KINDS: dict[str, tuple[Fields, Fields]] = {
     ),
     "venv": (
         {"path": PATH, "digest": TEXT, "python": TEXT},
-        dict.fromkeys(("damage", "requirements", "wheels"), TEXTS),
+        {**dict.fromkeys(("damage", "requirements", "wheels", "proofs"), TEXTS), "proof": TEXT},
     ),
     "unit": (
         {"name": NAME},
@@ -153,5 +155,6 @@ PARTS: Fields = {
     **dict.fromkeys(("cluster", *META), TEXT),
     "extras": TEXTS,
     "owed": (_is_object_of(lambda value: True), "no JSON object"),
+    "reboot": (lambda value: isinstance(value, dict), "no JSON object"),
     "timings": (_is_object_of(is_time), "no JSON object of seconds"),
 }

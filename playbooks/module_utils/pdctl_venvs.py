@@ -9,18 +9,36 @@ import os
 import shutil
 import subprocess
 import zipfile
+from typing import Any
 
-from ansible.module_utils.pdctl_difference import Problem
+from ansible.module_utils.pdctl_difference import Problem, difference
 from ansible.module_utils.pdctl_files import make_parents, remove_tree
-from ansible.module_utils.pdctl_observe_venvs import MARKER, scan
+from ansible.module_utils.pdctl_observe_venvs import MARKER, observe_venv, scan
+from ansible.module_utils.pdctl_proofs import prove
 from ansible.module_utils.pdctl_rows import Row
 
 NEW, OLD = ".new", ".old"
 BUILD = ".pdctl-build"  # beside the venvs, so that uv can hard-link from its cache instead of copying
+PROOFS = 16  # trials of earlier generations that a marker remembers, for a rollback to them
 PYTHONS = "python"  # below the prefix: interpreters that uv fetched, which venvs go on using
 
 
 def put_venvs(rows: list[Row], bundle: str) -> None:
+    """First all are built, then all are tried: one that fails costs no other one its building."""
+    build_venvs([row for row in rows if not is_built(row)], bundle)
+    for row in rows:
+        if row.get("proof"):
+            prove(row)
+            note_proof(row)
+
+
+def is_built(row: Row) -> bool:
+    """Whether it is as it must be but for what has been tried with it."""
+    have = observe_venv(row)
+    return have is not None and not difference(dict(row, proof=""), have)
+
+
+def build_venvs(rows: list[Row], bundle: str) -> None:
     for folder in sorted({os.path.dirname(row["path"]) for row in rows}):
         make_parents(os.path.join(folder, BUILD))
         build = os.path.join(folder, BUILD)
@@ -77,11 +95,23 @@ def install(row: Row, bundle: str, uv: str, new: str) -> None:
 
 
 def write_marker(path: str, row: Row) -> None:
-    marker = {"digest": row["digest"], "python": row["python"], "manifest": scan(path)}
-    with open(os.path.join(path, MARKER), "w", encoding="utf-8") as handle:
+    _write(path, {"digest": row["digest"], "python": row["python"], "manifest": scan(path), "proofs": []})
+
+
+def note_proof(row: Row) -> None:
+    with open(os.path.join(row["path"], MARKER), encoding="utf-8") as handle:
+        marker = json.load(handle)
+    earlier = [proof for proof in marker.get("proofs") or () if proof != row["proof"]]
+    _write(row["path"], dict(marker, proofs=[*earlier, row["proof"]][-PROOFS:]))
+
+
+def _write(path: str, marker: dict[str, Any]) -> None:
+    target = os.path.join(path, MARKER)
+    with open(target + NEW, "w", encoding="utf-8") as handle:
         json.dump(marker, handle)
         handle.flush()
         os.fsync(handle.fileno())
+    os.rename(target + NEW, target)
 
 
 def unpack_uv(bundle: str, build: str) -> str:

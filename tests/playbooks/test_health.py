@@ -147,3 +147,10 @@ def test_an_answer_is_its_status_or_the_reason_for_none(server: str, monkeypatch
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     assert "does not answer: [Errno 111]" in answer(f"http://127.0.0.1:{port}/health")
+
+
+def test_a_unit_that_answers_with_two_ucx_is_not_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pdctl_health, "members", lambda group: [1, 2])
+    monkeypatch.setattr(pdctl_health, "loaded_twice", lambda pids, name: ["/a/libucp.so.0", "/b/libucp.so.0"])
+    with pytest.raises(Unhealthy, match="two UCX loaded in one process, /a/libucp"):
+        waiting(url="").refuse_two_ucx(RUNNING)

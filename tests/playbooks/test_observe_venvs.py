@@ -36,7 +36,8 @@ def damage(path: Path) -> list[str]:
 
 
 def test_an_untouched_environment_has_its_markers_digest_and_no_damage(venv: Path) -> None:
-    assert seen(venv) == {"kind": "venv", "path": str(venv), "digest": "d1", "python": "3.11", "damage": []}
+    shown = {"digest": "d1", "python": "3.11", "damage": [], "proof": ""}
+    assert seen(venv) == {"kind": "venv", "path": str(venv), **shown}
 
 
 def test_an_environment_without_marker_is_incomplete(venv: Path) -> None:

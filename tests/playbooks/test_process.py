@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import resource
 import subprocess
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible.module_utils.pdctl_process import bytes_read, short_limits
+from ansible.module_utils.pdctl_process import bytes_read, loaded_twice, short_limits
 
 FILES, STACK, CORE = "Max open files", "Max stack size", "Max core file size"
 
@@ -59,3 +60,15 @@ def test_what_all_processes_have_read_is_added_up(tmp_path: Path) -> None:
         assert 2 * size <= bytes_read([one.pid, two.pid]) < 20 * size
         for process in (one, two):
             process.stdin.close()
+
+
+def test_a_library_that_is_loaded_twice_is_told_with_both_files(tmp_path: Path) -> None:
+    maps = []
+    for name in ("libucp.so.0", "libucp-0abc.so.0.0.0", "libucprefix.so"):
+        (tmp_path / name).write_text("x")
+        with (tmp_path / name).open("rb") as handle:
+            maps.append(mmap.mmap(handle.fileno(), 0, prot=mmap.PROT_READ))
+    both = [str(tmp_path / "libucp-0abc.so.0.0.0"), str(tmp_path / "libucp.so.0")]
+    assert loaded_twice([os.getpid()], "libucp") == both
+    maps[0].close()
+    assert loaded_twice([os.getpid()], "libucp") == []

@@ -30,7 +30,9 @@ RESOURCES: dict[str, st.SearchStrategy[Resource]] = {
     "directory": st.builds(Directory, path=st.just("/d"), owner=WORDS, group=WORDS, mode=WORDS),
     "file": st.builds(File, path=st.just("/f"), digest=WORDS, owner=WORDS, mode=WORDS, secret=FLAGS),
     "package": st.builds(Package, name=st.just("p"), version=st.none() | WORDS, hold=FLAGS),
-    "venv": st.builds(Venv, path=st.just("/v"), digest=WORDS, python=WORDS, damage=TUPLES),
+    "venv": st.builds(
+        Venv, path=st.just("/v"), digest=WORDS, python=WORDS, damage=TUPLES, proof=WORDS | st.just("")
+    ),
     "unit": st.builds(
         Unit,
         name=st.just("u"),
