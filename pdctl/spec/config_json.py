@@ -60,7 +60,7 @@ def read_config(raw: bytes) -> KnownModel:
         layers=full + windowed,
         kv_heads=kv_heads,
         head_dim=head_dim,
-        bytes_per_value=2,  # vLLM runs float32 checkpoints in 16 bits too, unless it is told otherwise
+        bytes_per_value=_kv_bytes(values),
         max_model_len=_positions(values),
         heads=heads,
         hidden=hidden,
@@ -108,6 +108,24 @@ def _kind(word: str) -> str:
         if any(part in word for part in parts):
             return kind
     raise ConfigError("has layers of an unknown kind")
+
+
+def _kv_bytes(values: Mapping[str, Any]) -> int:
+    """Of a value of the KV cache with `--kv-cache-dtype auto` (vLLM utils/torch_utils.py, 0.32.0).
+
+    vLLM runs float32 checkpoints in 16 bits too, and of those that name an 8-bit cache only ModelOpt's count.
+    """
+    method = values.get("quantization_config")
+    if not isinstance(method, dict) or not str(method.get("quant_method")).startswith("modelopt"):
+        return 2
+    inner = method.get("quantization")
+    for part in (inner if isinstance(inner, dict) else method, method):
+        asked = part.get("kv_cache_scheme") or part.get("kv_cache_quant_algo")
+        if isinstance(asked, dict) and (asked.get("num_bits"), asked.get("type")) == (8, "float"):
+            return 1
+        if isinstance(asked, str) and asked.lower() == "fp8":
+            return 1
+    return 2
 
 
 def _positions(values: Mapping[str, Any]) -> int:

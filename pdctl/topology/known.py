@@ -14,7 +14,9 @@ from pdctl.spec.rules.settings import effective
 
 TABLE = "pdctl's table of models"
 # Bytes of a value by the names that --kv-cache-dtype and --dtype know (vLLM config/cache.py, 0.32.0).
-BYTES = {"float32": 4, "float": 4, "float16": 2, "half": 2, "bfloat16": 2, "int8": 1}
+BYTES = {"float32": 4, "float": 4, "float16": 2, "half": 2, "bfloat16": 2}
+EIGHT_BITS = ("fp8", "int8")  # how the names of formats with one byte begin; those of four bits are not known
+AUTO = 2  # vLLM's choice: the dtype of the model, of 16 bits also where float32 is stored
 COMPARED = ("layers", "kv_heads", "head_dim", "mla")
 
 
@@ -54,14 +56,29 @@ def contradictions(cluster: Cluster, found: Known) -> Iterator[Finding]:
                 f"`{name}` is {_plain(ours)} here and {_plain(theirs)} in {found.source}",
                 "remove `model.kv`; or suppress the rule, and what stands here counts",
             )
-    size = _engines_bytes(cluster)
-    if "bytes_per_value" in given.model_fields_set and size and size != given.bytes_per_value:
-        yield Finding(
-            "MODEL005",
-            ("model", "kv", "bytes_per_value"),
-            f"`bytes_per_value` is {given.bytes_per_value} here, and the engines keep KV in {size} bytes",
-            "remove it, or the engines' setting",
-        )
+    yield from _other_bytes(cluster, given, facts)
+
+
+def _other_bytes(cluster: Cluster, given: KvShape, facts: KnownModel | None) -> Iterator[Finding]:
+    """`bytes_per_value` against what engines store: as they are told, else as the model has it."""
+    if "bytes_per_value" not in given.model_fields_set or cluster.engine.kind != "vllm":
+        return
+    told = _engines_bytes(cluster)
+    size = (facts.bytes_per_value if facts else AUTO) if told is None else told
+    if not size or size == given.bytes_per_value:
+        return
+    why = "" if told else ", since no `--kv-cache-dtype` is given"
+    flag = {1: "fp8", 2: "bfloat16"}.get(given.bytes_per_value)
+    ways = ["remove it"] + (
+        [f"give every role `--kv-cache-dtype {flag}` in its `extra_args`"] if flag else []
+    )
+    yield Finding(
+        "MODEL005",
+        ("model", "kv", "bytes_per_value"),
+        f"`bytes_per_value` is {given.bytes_per_value} here, and the engines keep KV in"
+        f" {size} byte{'' if size == 1 else 's'}{why}",
+        ", or ".join(ways),
+    )
 
 
 def unreadable(files: ModelFiles | None) -> Iterator[Finding]:
@@ -93,16 +110,16 @@ def _shape(cluster: Cluster, facts: KnownModel | None) -> KvShape | None:
     )
 
 
-def _engines_bytes(cluster: Cluster) -> int:
-    """Of a value of the KV cache, as the engines are called; 0 where that follows from the model."""
+def _engines_bytes(cluster: Cluster) -> int | None:
+    """Of a value of the KV cache, as the engines are called; None where that follows from the model."""
     for _, pool in pools(cluster):
         value, _ = effective(pool.extra_args).get("--kv-cache-dtype", ("auto", 0))
         if isinstance(value, str) and value != "auto":
-            return 1 if value.startswith("fp8") else BYTES.get(value, 0)
-    if cluster.model.dtype is not None:
-        return BYTES.get(cluster.model.dtype, 0)
+            return 1 if value.startswith(EIGHT_BITS) else BYTES.get(value, 0)
+    if cluster.model.dtype not in (None, "auto"):
+        return BYTES.get(str(cluster.model.dtype), 0)
     on_cpu = cluster.engine.kind == "vllm" and cluster.engine.device == "cpu"
-    return 4 if on_cpu else 0  # pdctl calls the CPU engine with --dtype float32
+    return 4 if on_cpu and cluster.model.dtype is None else None  # pdctl calls it with --dtype float32
 
 
 def _plain(value: object) -> str:

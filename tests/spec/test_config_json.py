@@ -96,6 +96,31 @@ def test_the_table_holds_what_the_published_file_says(model: str, config: dict[s
         ({"multi_query": True}, "kv_heads", 1),
         ({"multi_query": True, "new_decoder_architecture": True}, "kv_heads", 8),
         ({"layer_types": ["full_attention", "mlp"] * 18}, "layers", 18),
+        (
+            {"quantization_config": {"quant_method": "modelopt", "kv_cache_quant_algo": "FP8"}},
+            "bytes_per_value",
+            1,
+        ),
+        (
+            {
+                "quantization_config": {
+                    "quant_method": "modelopt",
+                    "quantization": {"kv_cache_scheme": {"num_bits": 8, "type": "float"}},
+                }
+            },
+            "bytes_per_value",
+            1,
+        ),
+        (
+            {
+                "quantization_config": {
+                    "quant_method": "compressed-tensors",
+                    "kv_cache_scheme": {"num_bits": 8, "type": "float"},
+                }
+            },
+            "bytes_per_value",
+            2,
+        ),
         ({"torch_dtype": "x" * 500}, "weights", "x" * 32),
     ],
 )

@@ -8,6 +8,7 @@ from pdctl.errors import ErrorGroup
 from pdctl.spec.model import KvShape
 from pdctl.topology import resolve
 from pdctl.topology.kv import chunk_bytes
+from pdctl.topology.resolve import survey
 from tests.topology.specs import cluster, serving
 
 # Bytes of a 256-token chunk in bf16; the figures are those LMCache itself prints for these shapes.
@@ -56,6 +57,42 @@ def test_a_buffer_smaller_than_one_prompt_is_refused_and_names_both_fields() -> 
     error = caught.value.errors[0]
     assert error.where == "serving.lmcache.buffer_bytes" and "model.max_model_len" in str(error)
     with_buffer(2**30, 4096)
+
+
+@pytest.mark.parametrize(
+    ("given", "args", "dtype", "engine", "told"),
+    [
+        (1, [], None, "vllm", "2 bytes, since no `--kv-cache-dtype` is given"),
+        (1, ["--kv-cache-dtype=auto"], None, "vllm", "2 bytes, since"),
+        (1, ["--kv_cache_dtype", "bfloat16"], None, "vllm", "2 bytes"),
+        (1, [], "float32", "vllm", "4 bytes"),
+        (2, ["--kv-cache-dt", "fp8"], None, "vllm", "1 byte"),
+        (2, ["--kv-cache-dtype=fp8_e5m2"], "float32", "vllm", "1 byte"),
+        (2, ["--kv-cache-dtype", "int8_per_token_head"], None, "vllm", "1 byte"),
+        (4, [], None, "vllm", "2 bytes"),
+        (4, [], "auto", "vllm", "2 bytes"),
+        (1, ["--kv-cache-dtype", "fp8"], None, "vllm", None),
+        (2, [], None, "vllm", None),
+        (2, [], "half", "vllm", None),
+        (4, [], "float", "vllm", None),
+        (1, ["--kv-cache-dtype=nvfp4"], None, "vllm", None),  # not known
+        (1, [], None, "simulator", None),
+        (None, ["--kv-cache-dtype", "fp8"], None, "vllm", None),
+    ],
+)
+@pytest.mark.parametrize("model", ["acme/unheard-of", "openai/gpt-oss-120b"])
+def test_the_bytes_of_a_value_are_those_that_engines_store(
+    given: int | None, args: list[str], dtype: str | None, engine: str, told: str | None, model: str
+) -> None:
+    kv = {"layers": 36, "kv_heads": 8, "head_dim": 64} | ({"bytes_per_value": given} if given else {})
+    role = {"extra_args": args}
+    spec = cluster(
+        engine={"kind": engine},
+        model={"id": model, "max_model_len": 4096, "kv": kv} | ({"dtype": dtype} if dtype else {}),
+        serving={"prefillers": role, "decoders": role},
+    )
+    found = [each.message for each in survey(spec)[1] if each.rule == "MODEL005"]
+    assert len(found) == (told is not None) and all(told in text for text in found if told)
 
 
 def test_an_unknown_model_needs_its_shape() -> None:

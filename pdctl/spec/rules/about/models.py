@@ -37,8 +37,8 @@ MODELS = (
         "MODEL005",
         "The spec contradicts the model",
         "`model.kv` wins, and buffers are sized by it: with a wrong shape they are no whole number of"
-        " chunks, or"
-        " hold fewer than is told.",
+        " chunks, or hold fewer than is told. `bytes_per_value` is 2 unless `--kv-cache-dtype` or"
+        " `model.dtype` says otherwise.",
         "Remove `model.kv`, or the part of it that is wrong.",
         "model: {id: openai/gpt-oss-120b, kv: {layers: 36, kv_heads: 8, head_dim: 45}}\n",
     ),
