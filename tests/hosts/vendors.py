@@ -45,6 +45,7 @@ def _packages() -> Iterator[tuple[str, str, str]]:
     yield "cuda-cudart-dev-13-0", "13.0.88-1", ""
     yield "doca-ofed", "3.0.0-058218", ""
     yield "linux-headers-amd64", "6.1.158-1", ""
+    yield "linux-headers-generic", "5.15.0.160.150", ""
 
 
 def _deb(folder: Path, name: str, version: str, depends: str) -> Path:
