@@ -23,7 +23,7 @@ SYSTEMS = {
     "jammy": ("bookworm", "ubuntu-22.04"),
     "noble": ("trixie", "ubuntu-24.04"),
 }
-# A host's own Python is Debian's here, so its environments are not asked for: only what the packages' layers hold.
+# A host's own Python is Debian's here, so its environments are not asked for.
 PACKAGES = "dpkg-query -W -f '${Package} ${Version} ${db:Status-Abbrev}\\n'"
 FILES = "find /etc/apt /etc/modprobe.d /etc/security /etc/pdctl /var/lib/pdctl -type f 2>/dev/null | sort"
 
