@@ -14,6 +14,7 @@ from pdctl.plan.estimate import estimate
 from pdctl.plan.foreign import foreign
 from pdctl.plan.radius import radius
 from pdctl.plan.reasons import Ground, Reasons, find_reasons
+from pdctl.plan.repositories import obstacles
 from pdctl.plan.reboots import reboots
 from pdctl.spec.load import Reading
 from pdctl.state import File, State
@@ -31,7 +32,10 @@ def account(seen: Look, reading: Reading | None = None) -> Details:
             radius=radius(seen.topology, plan, found.state, machines),
             reboots=reboots(plan, machines),
             effects=tuple(effects(plan)),
-            foreign=tuple(foreign(found.foreign, machines, found.state, _gpu_notes(seen), seen.desired)),
+            foreign=(
+                *foreign(found.foreign, machines, found.state, _gpu_notes(seen), seen.desired),
+                *obstacles({host: facts.apt for host, facts in found.facts.items()}),
+            ),
             selection=seen.selection,
             since=f"generation {applied.number}" if applied else "",
             goal="" if seen.desired else "nothing",

@@ -8,12 +8,14 @@ from typing import NamedTuple
 
 from pdctl.hosts.attached import ports
 from pdctl.hosts.joined import unregistered
+from pdctl.hosts.packaging import packages_found
 from pdctl.hosts.readiness import direct_ways, moves_by_rdma
 from pdctl.hosts.suitability import View
 from pdctl.knowledge.adoption import NVIDIA_NAMES
 from pdctl.knowledge.gpus import GPUS
 from pdctl.knowledge.needs import GIB
 from pdctl.knowledge.systems import system_name
+from pdctl.state import Package
 
 KEPT = {True: "kept in time", False: "kept in time by nothing", None: "in a container"}
 NO_GPUS = "no engine here uses GPUs"
@@ -86,6 +88,11 @@ def _numa(view: View) -> str:
             near.setdefault(gpu.numa, []).append(gpu.index)
     places = [f"GPU {_ranges(gpus)} on node {node}" for node, gpus in sorted(near.items())]
     return "; ".join([f"{len(nodes)} node{'s' if len(nodes) > 1 else ''}", *places]) if nodes else ""
+
+
+def _without_packages(view: View) -> str:
+    wants = any(isinstance(each, Package) for each in view.wanted.values())
+    return "" if wants else "the spec wants no package"
 
 
 def _driver(view: View) -> str:
@@ -238,6 +245,7 @@ ROWS = (
     Row("memlock", _rules(28), _memlock, _without_gpus),
     Row("open files", _rules(29), _files, _without_gpus),
     Row("huge pages", frozenset(), _huge_pages, _without_gpus),
+    Row("packages", _rules(34, 35), packages_found, _without_packages),
     Row("driver", _rules(11, 12, 23), _driver, _without_gpus),
     Row("next kernel", _rules(22), _kernel, _kernel_idle),
     Row("Secure Boot", _rules(24), _secure_boot, _kernel_idle),

@@ -9,6 +9,7 @@ from pdctl.errors import PdctlError
 from pdctl.hosts.ready import Deep, Ready
 from pdctl.plan.foreign import Foreign
 from pdctl.plan.machine import Machine
+from pdctl.plan.repositories import Repositories
 from pdctl.state import Key, Resource
 
 
@@ -74,6 +75,7 @@ class Facts:
     numa_nodes: tuple[int, ...] = ()
     stack: Machine = field(default_factory=Machine)
     ready: Ready = field(default_factory=Ready)
+    apt: Repositories = field(default_factory=Repositories)
     deep: Deep | None = None  # only where it was asked for
 
     @property

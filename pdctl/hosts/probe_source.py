@@ -28,6 +28,8 @@ MODULES = (
     "pdctl_observe_generations",
     "pdctl_family",
     "pdctl_observe_packages",
+    "pdctl_offers",
+    "pdctl_observe_apt",
     "pdctl_observe_stack",
     "pdctl_observe_ready",
     "pdctl_observe_deep",

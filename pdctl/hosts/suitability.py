@@ -9,6 +9,7 @@ from functools import cached_property
 from pdctl.hosts.joined import joined
 from pdctl.hosts.nearness import nic_findings
 from pdctl.hosts.observation import Facts, Observation
+from pdctl.hosts.packaging import packaging
 from pdctl.hosts.readiness import readiness
 from pdctl.knowledge.adoption import NVIDIA_NAMES
 from pdctl.knowledge.compatibility import Status
@@ -250,7 +251,9 @@ def _signature(view: View) -> Iterator[Finding]:
             yield view.finding("FACT024", f"would not load its driver: {what}", mend)
 
 
-CHECKS = (_system, _gpus, _nics, _others, _disk, _clock, _driver, _kernel, _signature, readiness, joined)
+CHECKS = (
+    _system, _gpus, _nics, _others, _disk, _clock, _driver, _kernel, _signature, packaging, readiness, joined,
+)  # fmt: skip
 
 
 def _list(numbers: list[int]) -> str:

@@ -15,9 +15,9 @@ FLAPS = 3  # a single crash is over; one that comes again and again is not
 
 @dataclass(frozen=True)
 class Foreign:
-    """`kind` is `port`, `gpu`, `driver`, `kernel`, `reboot` or `flapping`; `subject` the port, GPU, package,
-    kernel or unit. Of `reboot` is what only a reboot puts in force: until then the host is not in
-    order.
+    """`kind` is `port`, `gpu`, `driver`, `kernel`, `reboot`, `packages` or `flapping`; `subject` the port,
+    GPU, package, kernel or unit. Of `reboot` is what only a reboot puts in force: until then the host is
+    not in order.
 
     `instance` is whose place it is; the rest says who is there.
     """

@@ -14,15 +14,11 @@ from ansible.module_utils.pdctl_apt_locks import wait_for_locks
 from ansible.module_utils.pdctl_apt_words import full_disk, reasons, troubles
 from ansible.module_utils.pdctl_audience import stay_for_audience
 from ansible.module_utils.pdctl_difference import Problem
-from ansible.module_utils.pdctl_observe_packages import dpkg_known
+from ansible.module_utils.pdctl_observe_apt import dpkg_was_cut, unfinished
 
 LOCK_S = 600  # an unattended upgrade on a fresh machine holds dpkg's lock for minutes
 FETCH_S = 1800
 STALL_S = 30  # a mirror that sends nothing for so long is asked once more, then given up (apt: Acquire)
-# What is left to do for dpkg, and blocks every later run (dpkg(1), package states). Triggers are not in it:
-# whoever runs dpkg next brings them about.
-UNFINISHED = ("half-installed", "unpacked", "half-configured")
-JOURNAL = "/var/lib/dpkg/updates"  # not empty: dpkg was cut off (dpkg(1), --configure)
 # What apt says when its lists are older than the repository, or were never fetched.
 STALE = ("Unable to locate package", "was not found", "has no installation candidate", "404  Not Found")
 LOOK_S = 1.0
@@ -135,18 +131,6 @@ class Apt:
         unread = "; ".join(troubles(done.stderr))
         said = unread or reasons(done.stdout, done.stderr)
         raise Problem(f"{what} failed: {said}{f' ({more})' if more else ''}")
-
-
-def unfinished() -> dict[str, str]:
-    """{package: state} of those that dpkg has begun and not ended."""
-    return {name: state for name, (_, _, state) in dpkg_known([]).items() if state in UNFINISHED}
-
-
-def dpkg_was_cut() -> bool:
-    try:
-        return any(name.isdigit() for name in os.listdir(JOURNAL))
-    except FileNotFoundError:
-        return False
 
 
 def late(stdout: str, limit_s: float) -> str:

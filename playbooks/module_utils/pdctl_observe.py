@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible.module_utils.pdctl_namespace import unit_files
+from ansible.module_utils.pdctl_observe_apt import apt_facts
 from ansible.module_utils.pdctl_observe_deep import deep_facts
 from ansible.module_utils.pdctl_observe_facts import bundle_files, facts
 from ansible.module_utils.pdctl_observe_files import contents, observe_directory, observe_file, observe_user
@@ -42,6 +43,7 @@ def observe(request: Row) -> Row:
     ours = {row["path"] for row in asked if row["kind"] == "file"}
     rows = observe_rows(asked, request["cluster"], errors, ours)
     known = facts(notes)
+    known["apt"] = apt_facts(wanted, rows, (record or {}).get("extras", []))
     if known["driver"] or any(row.get("family") for row in asked):
         known["stack"] = stack_facts()
     if request.get("deep"):

@@ -45,15 +45,19 @@ def lacking(rows: Iterable[Row]) -> dict[str, list[Offer]]:
 def lack(name: str, version: str | None, there: list[Offer], host: str = "this host") -> str:
     """`nvidia-x 580.99 is in no repository of h1; there are: 580.95 (http://...)`"""
     what = f"{name} {version}" if version else name
+    words = there_are(there)
+    rest = f"; there are: {words}" if words else ", nor is any other version of it"
+    return f"{what} is in no repository of {host}{rest}"
+
+
+def there_are(offers: list[Offer]) -> str:
+    """`580.95.05, 580.82.07 (http://...)`, the newest first; nothing where there is none."""
     by_origin: dict[str, list[str]] = {}
-    for offer in there[:SHOWN]:
+    for offer in offers[:SHOWN]:
         versions = by_origin.setdefault(offer.origin, [])
         versions += [offer.version] if offer.version not in versions else []
     words = ", ".join(f"{', '.join(versions)} ({origin})" for origin, versions in by_origin.items())
-    more = f" and {len(there) - SHOWN} more" if there[SHOWN:] else ""
-    return f"{what} is in no repository of {host}" + (
-        f"; there are: {words}{more}" if words else ", nor is any other version of it"
-    )
+    return words + (f" and {len(offers) - SHOWN} more" if offers[SHOWN:] else "")
 
 
 def candidate(policy: list[str]) -> str:

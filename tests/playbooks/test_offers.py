@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible.module_utils.pdctl_offers import candidate
+from ansible.module_utils.pdctl_offers import Offer, candidate, lack
 
 # As `apt-cache policy` of Debian 12 and Ubuntu 22.04 prints it.
 TWO_REPOSITORIES = """\
@@ -32,3 +32,13 @@ nvidia-driver-535:
 )
 def test_a_candidate_is_told_with_its_origin(text: str, said: str) -> None:
     assert candidate(text.splitlines()) == said
+
+
+def test_what_there_is_instead_is_told_by_repository_the_newest_first() -> None:
+    here = [Offer("1.10", "http://a ./"), Offer("1.9", "http://a ./"), Offer("1.9", "http://b ./")]
+    assert lack("pd-tool", "2.0", here) == (
+        "pd-tool 2.0 is in no repository of this host; there are: 1.10, 1.9 (http://a ./), 1.9 (http://b ./)"
+    )
+    many = [Offer(f"1.{number}", "http://a ./") for number in range(9, 0, -1)]
+    assert lack("x", "2", many).endswith("1.9, 1.8, 1.7, 1.6, 1.5, 1.4 (http://a ./) and 3 more")
+    assert lack("x", None, []) == "x is in no repository of this host, nor is any other version of it"

@@ -99,6 +99,7 @@ def test_errors_that_make_a_cluster_impossible_cannot_be_suppressed() -> None:
         "FACT028",
         "FACT029",
         "FACT031",
+        "FACT035",
         "FACT013",
         "FACT014",
         "ENV005",

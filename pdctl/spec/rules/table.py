@@ -10,6 +10,7 @@ from pdctl.spec.rules.about import (
     nics,
     places,
     ready,
+    stack,
     syntax,
     transfer,
     versions,
@@ -28,7 +29,7 @@ FAMILIES: dict[str, tuple[About, ...]] = {
     "Engines": (*engines.ENGINES, *engines.ARGUMENTS, *engines.VARIABLES),
     "Versions": (*engines.PINS, *versions.FITS),
     "The lock": versions.LOCKS,
-    "What hosts say (`validate --hosts`)": (*facts.FACTS, *ready.READY),
+    "What hosts say (`validate --hosts`)": (*facts.FACTS, *ready.READY, *stack.STACK),
     "Keys without effect": engines.EFFECTS,
     "Suppressions": syntax.SUPPRESSIONS,
 }
