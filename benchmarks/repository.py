@@ -64,6 +64,9 @@ STUBS = (
     ),
     Stub("cuda-drivers-fabricmanager-580", DRIVER, f"nvidia-fabricmanager-580 (= {DRIVER})"),
     Stub("cuda-toolkit-13-0", "13.0.88-1", files={"/usr/local/cuda-13.0/version.txt": "13.0.88\n"}),
+    Stub("cuda-nvcc-13-0", "13.0.88-1"),
+    Stub("cuda-cudart-dev-13-0", "13.0.88-1"),
+    Stub("linux-headers-amd64", "6.1.158-1"),
     Stub("doca-ofed", "3.0.0-058218", files={"/usr/bin/ibdev2netdev": IBDEV2NETDEV}),
     Stub(
         "ucx", "1.19.0-1.2510", files={"/usr/bin/ucx_info": "#!/bin/sh\necho '# Library version: 1.19.0'\n"}

@@ -64,7 +64,7 @@ def test_every_package_it_installs_is_in_the_repository_in_that_version() -> Non
         t["ansible.builtin.apt"]["name"] for t in play["tasks"] if "name" in t.get("ansible.builtin.apt", {})
     ]
     wanted = [name.replace("{{ driver }}", play["vars"]["driver"]) for name in names]
-    assert sorted(wanted) == sorted(f"{stub.name}={stub.version}" for stub in STUBS)
+    assert set(wanted) <= {f"{stub.name}={stub.version}" for stub in STUBS}
     assert len(wanted) == 6
 
 
