@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from pdctl.knowledge.gpus import GPUS
 from pdctl.knowledge.models import MODELS, KnownModel
 from pdctl.spec.finding import Finding
 from pdctl.spec.model import Cluster, KvShape
 from pdctl.spec.model_files import ModelFiles
-from pdctl.spec.rules.rule import pools
+from pdctl.spec.rules.rule import guess, pools
 from pdctl.spec.rules.settings import effective
+from pdctl.topology.placement import uses_gpus
 
 TABLE = "pdctl's table of models"
 # Bytes of a value by the names that --kv-cache-dtype and --dtype know (vLLM config/cache.py, 0.32.0).
@@ -89,6 +91,40 @@ def unreadable(files: ModelFiles | None) -> Iterator[Finding]:
             f"{files.config} {files.problem}",
             "mend the file; or give `model.kv` and `model.max_model_len`, and suppress the rule",
         )
+
+
+def unchecked(cluster: Cluster, found: Known, files: ModelFiles | None) -> Iterator[Finding]:
+    """A model that nothing is known of, or not the size of its weights: checks that are left out."""
+    if not uses_gpus(cluster) or (files is not None and files.problem):
+        return
+    name = cluster.model.id
+    if found.facts is None and not (found.shape is None and sizes_buffers(cluster)):  # MODEL002 tells that
+        close = guess(name, MODELS)
+        yield Finding(
+            "MODEL012",
+            ("model", "id"),
+            f"pdctl does not know `{name}`, and its config.json is not on this machine: whether the weights"
+            " fit into a GPU, the heads into the ranks, and the context is not checked",
+            (f"{close} Else copy" if close.startswith("did") else "copy")
+            + " its config.json here (`model.path`),"
+            " or reckon for yourself and suppress the rule",
+        )
+    elif found.facts is not None and not found.facts.weight_bytes and _memory_is_known(cluster):
+        yield Finding(
+            "MODEL012",
+            ("model", "id"),
+            f"how large the weights of `{name}` are is not known ({found.source}): whether they fit into a"
+            " GPU is not checked",
+            "copy its files here (`model.path`), or reckon for yourself and suppress the rule",
+        )
+
+
+def sizes_buffers(cluster: Cluster) -> bool:
+    return cluster.serving.mode == "disaggregated" and cluster.serving.connector == "lmcache"
+
+
+def _memory_is_known(cluster: Cluster) -> bool:
+    return any(host.gpus.memory_gib or host.gpus.model in GPUS for host in cluster.hosts)
 
 
 def _shape(cluster: Cluster, facts: KnownModel | None) -> KvShape | None:

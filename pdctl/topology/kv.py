@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from pdctl.knowledge.models import MODELS
 from pdctl.spec.finding import Finding
 from pdctl.spec.model import Cluster, KvShape
 from pdctl.spec.model_files import ModelFiles
+from pdctl.spec.rules.rule import guess
 from pdctl.topology.known import Known
 from pdctl.topology.model import Kv
 
@@ -35,14 +37,16 @@ def size(
     if shape is None or longest is None:
         missing = "model.kv" if shape is None else "model.max_model_len"
         why = f" ({files.config} {files.problem})" if files and files.problem else ""
+        close = guess(cluster.model.id, MODELS) if shape is None else ""
         return None, [
             Finding(
                 "MODEL002",
                 ("model",),
                 f"pdctl does not know `{cluster.model.id}`, so it needs `{missing}` to size the KV buffers"
                 f"{why}",
-                "copy layers, kv_heads and head_dim from the model's config.json into `model.kv`,"
-                " and give `model.max_model_len`",
+                (f"{close} Else copy" if close.startswith("did") else "copy")
+                + " layers, kv_heads and head_dim from the model's config.json into `model.kv`, and give"
+                " `model.max_model_len`",
             )
         ]
     tuning = cluster.serving.lmcache

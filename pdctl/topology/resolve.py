@@ -16,7 +16,7 @@ from pdctl.spec.rules.table import TABLE
 from pdctl.topology import kv as kv_size
 from pdctl.topology.affinity import near
 from pdctl.topology.byhand import nic_findings
-from pdctl.topology.known import Known, contradictions, known, unreadable
+from pdctl.topology.known import Known, contradictions, known, unchecked, unreadable
 from pdctl.topology.ledger import port_findings
 from pdctl.topology.memory import loads, unfit
 from pdctl.topology.model import Instance, Kv, Near, Peer, ProxyPlace, Role, Topology
@@ -24,7 +24,7 @@ from pdctl.topology.placement import Placed, name_of, place, pools, uses_gpus
 from pdctl.topology.ports import instance_ports, list_lengths, side_channel_per_instance
 from pdctl.topology.sharing import shared_caches
 from pdctl.topology.suits import suits
-from pdctl.topology.transfer import flows, slow
+from pdctl.topology.transfer import flows, slow, unlike
 from pdctl.topology.vocabulary import downloads_left, vocabulary
 
 
@@ -65,10 +65,12 @@ def survey(cluster: Cluster, files: ModelFiles | None = None) -> tuple[Topology,
         *kv_size.doubts(cluster, kv),
         *contradictions(cluster, found),
         *unreadable(files),
+        *unchecked(cluster, found, files),
         *downloads_left(cluster, found, files),
         *suits(cluster, found, pins),
         *unfit(cluster, found, gpus),
         *slow(cluster, flows(cluster, found, instances)),
+        *unlike(cluster, instances),
         *shared_caches(cluster, instances),
         *nic_findings(cluster, instances),
         *_numeric_peers(cluster, hosts),

@@ -68,6 +68,33 @@ def slow(cluster: Cluster, flows: Sequence[Flow]) -> Iterator[Finding]:
         yield _finding(rule, index, worst, more)
 
 
+def unlike(cluster: Cluster, instances: Sequence[Instance]) -> Iterator[Finding]:
+    """Hosts that exchange KV over networks of two kinds: one finding for each two kinds."""
+    if not uses_gpus(cluster):
+        return
+    index = {host.name: i for i, host in enumerate(cluster.hosts)}
+    sides: list[dict[str, str]] = []
+    for role in (Role.PREFILLER, Role.DECODER):
+        names = dict.fromkeys(instance.host for instance in instances if instance.role is role)
+        networks = {name: cluster.hosts[index[name]].network for name in names}
+        sides.append({network.kind: name for name, network in reversed(networks.items()) if network})
+    senders, receivers = sides
+    told: set[frozenset[str]] = set()
+    for ours, sender in senders.items():
+        for theirs, receiver in receivers.items():
+            if ours == theirs or frozenset((ours, theirs)) in told:
+                continue
+            told.add(frozenset((ours, theirs)))
+            plain = "ethernet" in (ours, theirs)
+            yield Finding(
+                "NET004" if plain else "NET003",
+                ("hosts", index[receiver], "network", "kind"),
+                f"prefillers on `{sender}` have `{ours}` and decoders here `{theirs}`: "
+                + ("between them KV goes over TCP" if plain else "neither can write into the other's memory"),
+                "correct `kind`, or place prefillers and decoders on hosts of one network",
+            )
+
+
 def _finding(rule: str, index: dict[str, int], worst: Flow, more: str) -> Finding:
     whose = "its prefillers compute" if worst.way == "leaves" else "prefillers compute for its decoders"
     return Finding(

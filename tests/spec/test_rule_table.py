@@ -109,6 +109,7 @@ def test_errors_that_make_a_cluster_impossible_cannot_be_suppressed() -> None:
         "MODEL004",
         "MODEL007",
         "NET001",
+        "NET003",
         "NIC008",
         "PIN005",
         "PORT006",

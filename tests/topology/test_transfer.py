@@ -10,6 +10,7 @@ from pdctl.knowledge.models import MODELS
 from pdctl.knowledge.speed import prefill_s
 from pdctl.topology.resolve import survey
 from tests.topology.specs import cluster
+from tests.topology.specs import hosts as machines_of
 
 
 @pytest.mark.parametrize(("gpus", "measured_s"), [(1, 0.397), (2, 0.226), (4, 0.140), (8, 0.097)])
@@ -77,3 +78,47 @@ def test_hosts_that_are_alike_are_one_finding() -> None:
     decoders = {"count": 3, "placement": ["gpu04", "gpu05", "gpu06"], **TWO}
     [(_, message)] = found({"gbit": 100, "kind": "roce"}, pools, decoders, hosts=6)
     assert message.endswith("and that of 5 more hosts similarly")
+
+
+NETWORKS = {
+    "ib": {"gbit": 400, "kind": "ib"},
+    "roce": {"gbit": 400, "kind": "roce"},
+    "tcp": {"gbit": 25},
+    "none": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "rule"),
+    [
+        ("ib", "roce", "NET003"),
+        ("roce", "ib", "NET003"),
+        ("ib", "tcp", "NET004"),
+        ("tcp", "roce", "NET004"),
+        ("ib", "ib", None),
+        ("tcp", "tcp", None),
+        ("ib", "none", None),
+    ],
+)
+@pytest.mark.parametrize("connector", ["lmcache", "nixl"])
+def test_hosts_that_exchange_kv_have_networks_of_one_kind(
+    ours: str, theirs: str, rule: str | None, connector: str
+) -> None:
+    machines = [
+        host | {"network": NETWORKS[kind]} for host, kind in zip(machines_of(2), (ours, theirs), strict=True)
+    ]
+    pools = {"prefillers": {"hosts": ["gpu01"]}, "decoders": {"hosts": ["gpu02"]}, "connector": connector}
+    _, findings = survey(cluster(hosts=machines, serving=pools))
+    found = [each for each in findings if each.rule in ("NET003", "NET004")]
+    assert [each.rule for each in found] == ([rule] if rule else [])
+    assert all("gpu01" in each.message and each.path == ("hosts", 1, "network", "kind") for each in found)
+
+
+def test_networks_of_hosts_that_exchange_nothing_may_differ() -> None:
+    machines = [
+        host | {"network": NETWORKS[kind]} for host, kind in zip(machines_of(2), ("ib", "roce"), strict=True)
+    ]
+    together = {"prefillers": {"hosts": ["gpu01"]}, "decoders": {"hosts": ["gpu01"]}}
+    for pools in (together, {"mode": "aggregated", "instances": {"count": 16}}):
+        _, findings = survey(cluster(hosts=machines, serving=pools))
+        assert not [each for each in findings if each.rule.startswith("NET")]

@@ -94,18 +94,28 @@ def ucx_sees_gpu_memory(cluster: Cluster) -> Iterator[Finding]:
 
 
 def both_sides_have_a_network(cluster: Cluster) -> Iterator[Finding]:
+    """A side without a list of its own takes any transport that the other one has."""
     serving = cluster.serving
     if len(cluster.hosts) < 2 or serving.prefillers is None or serving.decoders is None:
         return
-    said = [pool.env.get(UCX_TLS, "") for pool in (serving.prefillers, serving.decoders)]
-    ours, theirs = (_transports(text) for text in said)
-    if not ours or not theirs or {*ours, *theirs} & {*UCX_EVERYTHING}:
-        return
-    if not _families(ours) & _families(theirs):
+    sides = {"prefillers": serving.prefillers, "decoders": serving.decoders}
+    said = {name: pool.env.get(UCX_TLS, "") for name, pool in sides.items()}
+    families = {name: _families(text) for name, text in said.items()}
+    for name, text in said.items():
+        if not families[name]:
+            yield Finding(
+                "ENV006",
+                ("serving", name, "env", UCX_TLS),
+                f"{shown(text)} leaves {name} no network transport, and this cluster has {len(cluster.hosts)}"
+                " hosts",
+                f"add `tcp` or `rc`, or remove `{UCX_TLS}`",
+            )
+    if all(families.values()) and not families["prefillers"] & families["decoders"]:
         yield Finding(
             "ENV006",
             ("serving", "decoders", "env", UCX_TLS),
-            f"{shown(said[1])} on decoders and {shown(said[0])} on prefillers share no network transport",
+            f"{shown(said['decoders'])} on decoders and {shown(said['prefillers'])} on prefillers share no"
+            " network transport",
             "name the same network transports on both sides, or remove both",
         )
 
@@ -126,5 +136,14 @@ def _transports(text: str) -> set[str]:
     return set() if text.startswith("^") else {name.split(":")[0] for name in text.split(",") if name}
 
 
-def _families(names: set[str]) -> set[str]:
-    return {family for name in names for family in UCX_NETWORK.get(name, ())}
+def _families(text: str) -> frozenset[str]:
+    """Of the network transports that a list leaves: a `^` excludes, and no list excludes none."""
+    names = {name.split(":")[0] for name in text.lstrip("^").split(",") if name}
+    everything = frozenset[str]().union(*UCX_NETWORK.values())
+    if not names or names & {*UCX_EVERYTHING}:
+        return frozenset() if text.startswith("^") and names else everything
+    if not text.startswith("^"):
+        return frozenset(family for name in names for family in UCX_NETWORK.get(name, ()))
+    # A family goes with its own name or its alias; one of its kinds leaves the others.
+    gone = {family for name in names & {*everything, "ib"} for family in UCX_NETWORK[name]}
+    return everything - gone

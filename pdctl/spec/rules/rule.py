@@ -39,8 +39,9 @@ def guess(word: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches  # needed only when something is wrong
 
     names = sorted(set(known))
-    close = get_close_matches(word, names, 1)
+    lower = {name.lower(): name for name in names}
+    close = get_close_matches(word.lower(), lower, 1)
     if close:
-        return f"did you mean `{close[0]}`?"
+        return f"did you mean `{lower[close[0]]}`?"
     few = ", ".join(names[:10])
     return f"there are: {few}" + (f" and {len(names) - 10} more" if len(names) > 10 else "")

@@ -116,7 +116,7 @@ VARIABLES = (
     warning(
         "ENV006",
         "Both sides have no network transport in common",
-        "UCX uses only what UCX_TLS lists, so KV between hosts would have no way.",
+        "UCX uses only what UCX_TLS lists, so KV between hosts would have no way. Without it all are used.",
         "Name the same network transports on both sides, or remove both.",
         "hosts:\n- {name: gpu01, address: 10.0.0.11, gpus: 8}\n- {name: gpu02, address: 10.0.0.12, gpus: 8}\n"
         "serving: {prefillers: {env: {UCX_TLS: 'rc,cuda_copy'}}, decoders: {env: {UCX_TLS:"

@@ -8,11 +8,11 @@ H100 = "hosts: [{name: gpu01, address: 10.0.0.11, gpus: {count: 8, model: H100-S
 NIXL = "serving: {connector: nixl, prefillers: {}, decoders: {}}\n"
 
 
-def _two(network: str) -> str:
+def _two(network: str, other: str = "") -> str:
     gpus = "gpus: {count: 8, model: H100-SXM-80GB}"
     return (
         f"hosts:\n- {{name: gpu01, address: 10.0.0.11, {gpus}, network: {network}}}\n"
-        f"- {{name: gpu02, address: 10.0.0.12, {gpus}, network: {network}}}\n" + NIXL
+        f"- {{name: gpu02, address: 10.0.0.12, {gpus}, network: {other or network}}}\n" + NIXL
     )
 
 
@@ -94,6 +94,15 @@ MODELS = (
         "Name the folder with the weights in `model.path`; or fill that cache, and suppress the rule.",
         "offline: true\nmodel: {id: Qwen/Qwen3-8B}\n",
     ),
+    warning(
+        "MODEL012",
+        "What the model takes is not checked",
+        "The size of its weights, its heads and its context come from its config.json on this machine or from"
+        " pdctl's table. Where neither has them, or a name is misspelt, what needs them is not checked.",
+        "Correct the id, or copy the model's config.json into `model.path` on this machine. Suppress the rule"
+        " where you have reckoned for yourself.",
+        "model: {id: openai/gpt-oss-12b, max_model_len: 4096}\n" + NIXL,
+    ),
 )
 MEMORY = (
     doubt(
@@ -153,5 +162,21 @@ NETWORK = (
         "It shows in the second token of each answer, and as a queue when all prefillers are busy.",
         "Use a faster network, or fewer prefillers a host.",
         _two("{gbit: 100, kind: roce}"),
+    ),
+    doubt(
+        "NET003",
+        "Prefillers and decoders are on InfiniBand and on RoCE",
+        "A port is one or the other, and the two do not reach each other: NIXL cannot write into the other"
+        " host's memory.",
+        "Correct `kind`, or place the roles on hosts of one network. Suppress the rule where KV goes another"
+        " way.",
+        _two("{gbit: 400, kind: ib}", "{gbit: 400, kind: roce}"),
+    ),
+    warning(
+        "NET004",
+        "KV goes over TCP, since one of two hosts has no RDMA",
+        "UCX falls back to TCP between them, at a few GB/s and with the CPU's help.",
+        "Correct `kind`, or place prefillers and decoders on hosts of one network.",
+        _two("{gbit: 400, kind: ib}", "{gbit: 400}"),
     ),
 )

@@ -171,6 +171,21 @@ GPUS = (
         "Lower count or tensor_parallel, or add hosts or GPUs.",
         "serving: {prefillers: {count: 9}, decoders: {}}\n",
     ),
+    warning(
+        "GPU007",
+        "The GPU's model is not known",
+        "Its memory, speed and NVSwitches come from a table of models; with another name, or a misspelt one,"
+        " whether weights, KV and buffers fit is not checked, nor whether the network keeps up.",
+        "Correct the name; of a GPU that is not in the table give `memory_gib`, and suppress the rule.",
+        "hosts: [{name: gpu01, address: 10.0.0.11, gpus: {count: 8, model: H100-SMX-80GB}}]\n",
+    ),
+    warning(
+        "GPU008",
+        "The GPU's memory is not that of its model",
+        "`memory_gib` is for GPUs that the table does not hold; of those in it the table's memory counts.",
+        "Remove `memory_gib`, or correct the model.",
+        "hosts: [{name: g1, address: 10.0.0.11, gpus: {count: 8, model: H200-SXM-141GB, memory_gib: 80}}]\n",
+    ),
 )
 PORTS = (
     About(
