@@ -22,6 +22,7 @@ from pdctl.desired.lmcache import lmcache_file
 from pdctl.desired.packages import packages
 from pdctl.desired.proofs import proven_engine, proven_proxy
 from pdctl.desired.proxy import proxy_config
+from pdctl.desired.repositories import repositories
 from pdctl.desired.runtime import engine_runtime, proxy_runtime
 from pdctl.desired.units import config_file, instance_unit, proxy_unit, secrets_path
 from pdctl.knowledge.models import TINY
@@ -58,7 +59,8 @@ def _host(
         return
     yield User(SERVICE_USER, PREFIX)
     yield from _directories(topology.cluster)
-    yield from (*limits(topology), *packages(topology, host)) if instances else ()
+    if instances:
+        yield from (*limits(topology), *repositories(topology, host), *packages(topology, host))
     secrets = list(_secrets(topology, secret_digest)) if instances else []
     yield from secrets
     if instances:

@@ -75,7 +75,16 @@ secrets:
   VLLM_API_KEY: {from_file: secrets/key.txt}
 slo: {ttft_ms: 2000, tpot_ms: 30, itl_p99_ms: 100, e2el_ms: 60000, attainment: 0.9}
 bench: {input_len: 8192, output_len: 1024, concurrency: 16, num_prompts: 160, seed: 1}
-apt: {lock_timeout_s: 1200, fetch_timeout_s: 3600}
+apt:
+  lock_timeout_s: 1200
+  fetch_timeout_s: 3600
+  repositories:
+    - name: ubuntu
+      uri: http://mirror.example.net/ubuntu
+      suites: [jammy-updates]
+      components: [main, restricted]
+      key: /usr/share/keyrings/ubuntu-archive-keyring.gpg
+      os: [ubuntu-22.04]
 generations: {keep: 3}
 suppress:
   - {rule: USE005, reason: NIXL is built from source by hand on these hosts}

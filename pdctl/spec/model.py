@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from pdctl.spec.hardware import Gpus, Network, Nic
+from pdctl.spec.repository import Repository
 from pdctl.spec.serving import Serving
 from pdctl.spec.values import (
     AbsolutePath,
@@ -221,7 +222,13 @@ class Bench(Section):
 
 
 class Apt(Section):
-    """How long hosts wait for their package manager."""
+    """The package manager of the hosts: where packages come from, and how long to wait."""
+
+    repositories: list[Repository] = Field(
+        [],
+        max_length=32,
+        description="Repositories that pdctl adds on hosts with engines, beside the hosts' own.",
+    )
 
     lock_timeout_s: int = Field(
         600,
@@ -273,7 +280,7 @@ class Cluster(Section):
     )
     slo: Slo | None = Field(None, description="Service level objective.")
     bench: Bench = optional("Defaults of the benchmark.")
-    apt: Apt = optional("Limits for the package manager of the hosts.")
+    apt: Apt = optional("The package manager of the hosts: its repositories, its limits.")
     generations: Generations = optional("What the hosts keep of earlier applies.")
     suppress: list[Suppression] = Field(
         [], max_length=64, description="Rules that do not apply to this cluster, each with its reason."

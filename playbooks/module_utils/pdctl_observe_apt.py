@@ -16,6 +16,7 @@ UNFINISHED = ("half-installed", "unpacked", "half-configured")
 JOURNAL = "/var/lib/dpkg/updates"  # not empty: dpkg was cut off (dpkg(1), --configure)
 LISTS = ("/var/lib/apt/lists", "/var/lib/apt/lists/partial")
 PACKAGE = "package:"
+SOURCES = "/etc/apt/sources.list.d/"
 
 
 def apt_facts(wanted: list[Row], found: list[Row], extras: list[str]) -> Row:
@@ -28,6 +29,7 @@ def apt_facts(wanted: list[Row], found: list[Row], extras: list[str]) -> Row:
         return {}
     have = {row["name"]: row["version"] for row in found if row["kind"] == "package"}
     missing = [row for row in asked if row.get("version") not in (None, have.get(row["name"]))]
+    missing = [] if sources_to_come(wanted, found) else missing
     versions = {row["name"]: row["version"] for row in missing}
     left = unfinished()
     ours = {extra[len(PACKAGE) :] for extra in extras if extra.startswith(PACKAGE)}
@@ -38,6 +40,13 @@ def apt_facts(wanted: list[Row], found: list[Row], extras: list[str]) -> Row:
         "others": [n for n in left if n not in ours and not any(belongs(row, n) for row in asked)],
         "cut": dpkg_was_cut(),
     }
+
+
+def sources_to_come(wanted: list[Row], found: list[Row]) -> bool:
+    """Whether an apply adds or changes a repository: what it has, no list here tells yet."""
+    there = {row["path"]: row.get("digest") for row in found if row["kind"] == "file"}
+    sources = [row for row in wanted if row["kind"] == "file" and row["path"].startswith(SOURCES)]
+    return any(row["digest"] != there.get(row["path"]) for row in sources)
 
 
 def unfinished() -> dict[str, str]:

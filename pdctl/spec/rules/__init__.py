@@ -18,6 +18,7 @@ from pdctl.spec.rules import (
     match,
     nics,
     pins,
+    repositories,
     secret,
     suppress,
     versions,
@@ -83,6 +84,8 @@ RULES: tuple[Rule, ...] = (
     Rule(secret.each_has_one_source, {"secrets"}),
     Rule(secret.values_stay_out, {"serving"}),
     Rule(secret.names_are_given_once, {"serving", "secrets"}),
+    Rule(repositories.repositories_have_their_own_names, {"apt"}),
+    Rule(repositories.flat_repositories_have_no_components, {"apt"}),
     Rule(suppress.suppressions_are_allowed, {"suppress"}),
 )
 
