@@ -15,7 +15,6 @@ from pdctl.plan.foreign import foreign
 from pdctl.plan.radius import radius
 from pdctl.plan.reasons import Ground, Reasons, find_reasons
 from pdctl.plan.repositories import obstacles
-from pdctl.plan.reboots import reboots
 from pdctl.spec.load import Reading
 from pdctl.state import File, State
 
@@ -29,8 +28,7 @@ def account(seen: Look, reading: Reading | None = None) -> Details:
         return Details(
             reasons=_reasons(seen, reading) if reading else Reasons({}),
             estimates=estimate(seen.topology, plan, seen.desired, found.timings),
-            radius=radius(seen.topology, plan, found.state, machines),
-            reboots=reboots(plan, machines),
+            radius=radius(seen.topology, plan, found.state),
             effects=tuple(effects(plan)),
             foreign=(
                 *foreign(found.foreign, machines, found.state, _gpu_notes(seen), seen.desired),

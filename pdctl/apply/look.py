@@ -6,6 +6,7 @@ from collections.abc import Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pdctl.apply.boots import boots_of, without_stuck
 from pdctl.apply.departed import departed_warnings
 from pdctl.apply.generations import broken_lines, bygone_lines, one_life, retained, unfinished, way_on
 from pdctl.apply.lock import is_live, lock_lines
@@ -21,6 +22,7 @@ from pdctl.hosts.sessions import Sessions
 from pdctl.hosts.timing import laps
 from pdctl.plan import Owed, Plan, make_plan
 from pdctl.plan.dependents import select
+from pdctl.plan.reboots import Boots
 from pdctl.plan.removal import dismantled
 from pdctl.plan.targets import Selection, Targets, World, hosts_named, narrowed
 from pdctl.state import Key, State
@@ -124,6 +126,12 @@ def judge(topology: Topology, folder: Path, desired: State, seen: Observation) -
     if not seen.facts:
         raise ErrorGroup("no host has a record", list(seen.failures.values()))
     plan = _plan_with_history(topology, desired, seen)
+    rest = without_stuck(desired, seen, plan)
+    if rest is not seen:
+        seen = rest
+        if not seen.facts:
+            raise ErrorGroup("every host needs a reboot first", list(seen.failures.values()))
+        plan = _plan_with_history(topology, desired, seen)
     return Look(topology, folder, desired, seen, plan if desired else dismantled(topology, plan, seen.state))
 
 
@@ -146,7 +154,8 @@ def within(seen: Look, selection: Selection | None) -> Plan:
 def world_of(seen: Look) -> World:
     """What the plan was made from, without the environments that are kept for a rollback."""
     keep = seen.topology.spec.generations.keep
-    return _world(seen.desired, seen.seen, retained(seen.seen.kept, keep) if seen.desired else frozenset())
+    kept = retained(seen.seen.kept, keep) if seen.desired else frozenset()
+    return _world(seen.desired, seen.seen, kept, boots_of(seen.topology, seen.seen))
 
 
 def _plan_with_history(topology: Topology, desired: State, seen: Observation) -> Plan:
@@ -154,11 +163,12 @@ def _plan_with_history(topology: Topology, desired: State, seen: Observation) ->
     which the oldest one goes: so what only that one needs is no reason for an apply, but goes with it."""
     keep = topology.spec.generations.keep
     now, later = (retained(seen.kept, count) if desired else frozenset[Key]() for count in (keep, keep - 1))
-    plan = _plan(topology, _world(desired, seen, now), seen)
-    return plan if plan.empty or now == later else _plan(topology, _world(desired, seen, later), seen)
+    boots = boots_of(topology, seen)
+    plan = _plan(topology, _world(desired, seen, now, boots), seen)
+    return plan if plan.empty or now == later else _plan(topology, _world(desired, seen, later, boots), seen)
 
 
-def _world(desired: State, seen: Observation, kept: Set[Key]) -> World:
+def _world(desired: State, seen: Observation, kept: Set[Key], boots: Boots) -> World:
     return World(
         desired,
         _without(seen.state, kept - desired.keys()),
@@ -167,6 +177,7 @@ def _world(desired: State, seen: Observation, kept: Set[Key]) -> World:
         _pending(seen),
         _unproven(seen),
         _owed(seen),
+        boots,
     )
 
 
@@ -182,6 +193,7 @@ def _plan(topology: Topology, world: World, seen: Observation) -> Plan:
         unproven=world.unproven,
         owed=world.owed,
         unreachable={host: error.message for host, error in seen.failures.items()},
+        boots=world.boots,
     )
 
 

@@ -84,9 +84,11 @@ def came_out(held: Held, seen: Look, after: Look, failed: Iterable[str] = ()) ->
     With hosts left out it is no whole: going back to it would mix it with what those hosts held before.
     """
     left = {change.key.host for change in after.plan.changes} | {r.host for r in after.plan.restarts}
+    waits = {key.host for key in after.plan.waiting}
     left |= {drift.key.host for drift in after.plan.drift if drift.unproven} | set(failed)
     away = bool(seen.seen.failures or after.seen.failures)
     held.states = {host: PARTIAL if away else COMPLETE for host in after.seen.facts if host not in left}
+    held.states |= dict.fromkeys(waits - set(failed), PARTIAL)
     if left or away:
         return
     done = [*complete(seen.seen.kept), held.number]

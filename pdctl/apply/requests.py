@@ -12,6 +12,7 @@ from typing import Any
 
 from pdctl.desired.layout import BUNDLE, record_path
 from pdctl.plan.model import Owed, Plan, Step, StepKind
+from pdctl.plan.reboot_request import reboot_request
 from pdctl.plan.steps import PUT_TITLE
 from pdctl.spec.places import beside
 from pdctl.state import Directory, File, Key, Package, Resource, State, Unit, User, Venv
@@ -25,6 +26,7 @@ FIELD = {
     StepKind.UNITS: "units",
     StepKind.STOP: "delete",
     StepKind.DELETE: "delete",
+    StepKind.REBOOT: "put",
 }
 
 
@@ -69,6 +71,7 @@ class Order:
     token: str = ""  # of the lock that this is done under; hosts refuse one that is not theirs
     apt: Mapping[str, int] = field(default_factory=dict)  # how long the package manager may take
     downgrades: bool = False  # whether packages may become older
+    reboot_timeout_s: int = 1800
 
     # Once for all hosts: each of 1,000 would go through thousands of them.
     @cached_property
@@ -78,6 +81,10 @@ class Order:
     @cached_property
     def restarted(self) -> frozenset[Key]:
         return frozenset(Key(restart.host, f"unit:{restart.unit}") for restart in self.plan.restarts)
+
+    def restarts(self, key: Key) -> bool:
+        """A host that was rebooted by then has started it anew, or not at all."""
+        return key in self.restarted and key.host not in self.plan.reboots.hosts
 
     @cached_property
     def debts(self) -> Mapping[str, list[Owed]]:
@@ -120,7 +127,7 @@ def groups(variables: Mapping[str, Mapping[str, Any]], plan: Plan) -> dict[str, 
 
 
 def by_host(step: Step) -> dict[str, list[Key]]:
-    found: dict[str, list[Key]] = {}
+    found: dict[str, list[Key]] = {host: [] for host in step.hosts}
     for key in step.keys:
         found.setdefault(key.host, []).append(key)
     return found
@@ -148,6 +155,11 @@ def _work(order: Order, step: Step, host: str, keys: list[Key]) -> dict[str, Any
         if any(isinstance(order.desired[key], Package) for key in keys):
             consent["apt"] = dict(order.apt)
         return {"put": _rows(order, step, keys)} | consent | _owed(order, host)
+    if step.kind is StepKind.REBOOT:
+        packages = [key for key in keys if isinstance(order.desired[key], Package)]
+        asked = {"put": _rows(order, step, packages), "allow_downgrades": order.downgrades}
+        told = reboot_request(order.plan, order.desired, host, keys, order.reboot_timeout_s)
+        return asked | {"apt": dict(order.apt)} | told
     if step.kind is StepKind.UNITS:
         rows = _rows(order, step, keys)
         files = [row for row in rows if row["kind"] == "file"]
@@ -177,7 +189,7 @@ def _rows(order: Order, step: Step, keys: Iterable[Key]) -> list[dict[str, Any]]
     if FIELD[step.kind] == "delete":
         return [_gone(key, order.observed) for key in keys]
     ordered = sorted(keys, key=lambda key: (ORDER[type(order.desired[key])], key))
-    return [_row(order.desired[key], key in order.restarted, order.supply) for key in ordered]
+    return [_row(order.desired[key], order.restarts(key), order.supply) for key in ordered]
 
 
 def _owed(order: Order, host: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pdctl.apply.consent import FLAG, allowing_reboots
 from pdctl.apply.forgotten import refuse_forgotten
 from pdctl.apply.history import Past, held_by_all, lock_of, spec_of
 from pdctl.apply.look import Look, judge, look_for
@@ -36,14 +37,17 @@ class Back:
     lock: str = ""
 
 
-def look_back(now: Topology, folder: Path, sessions: Sessions, seen: Past, number: int) -> Back:
-    """Plan the way back to generation `number`. `now` is the present spec: it says how hosts are reached.
+def look_back(
+    now: Topology, folder: Path, sessions: Sessions, seen: Past, number: int, *, downgrades: bool = False
+) -> Back:
+    """Plan the way back to generation `number`. `now` is the present spec: it says how hosts are reached, and
+    whether they may be rebooted. With `downgrades` the repositories' packages go back as well.
 
     Raises ApplyError where something is not there any more that only an apply could make, or where engines on
     hosts that were left out would not follow.
     """
     text = spec_of(sessions, seen, number)
-    topology = _topology(now, text, number)
+    topology = allowing_reboots(_topology(now, text, number), now.spec.serving.rollout.allow_reboot)
     state, unknown = held_by_all(sessions, seen, number)
     refuse_forgotten(topology, state, unknown, number)
     desired, unread = _with_secrets(state, now.cluster, folder)
@@ -53,6 +57,7 @@ def look_back(now: Topology, folder: Path, sessions: Sessions, seen: Past, numbe
         found = judge(topology, folder, desired, without(found.seen, errors))
     if unread:
         found = judge(topology, folder, _left_alone(found, unread), found.seen)
+    found = replace(found, downgrades=downgrades)
     refuse_missing(found, number)
     refuse_left_out(topology, found.plan, found.desired, found.seen.contents, Reasons({}))
     return Back(found, text, number, lock_of(sessions, seen, number))
@@ -135,7 +140,7 @@ def refuse_missing(found: Look, number: int) -> None:
         ApplyError(f"{what} of generation {number} {lack}", where=change.key.host, hint=_anew(number))
         for change in found.plan.changes
         if change.action in (Action.CREATE, Action.UPDATE) and change.desired is not None
-        for what, lack in _missing(change.desired, change.observed, change.why)
+        for what, lack in _missing(change.desired, change.observed, change.why, found.downgrades)
     ]
     if len(errors) == 1:
         raise errors[0]
@@ -146,8 +151,11 @@ def refuse_missing(found: Look, number: int) -> None:
         )
 
 
-def _missing(want: Resource, have: Resource | None, why: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """What a rollback cannot put right by itself, and what is the matter with it.
+def _missing(
+    want: Resource, have: Resource | None, why: tuple[str, ...], downgrades: bool
+) -> Iterator[tuple[str, str]]:
+    """What a rollback cannot put right by itself, and what is the matter with it. Packages that are held go
+    back to their version where that is allowed.
 
     What comes out of the bundle needs the bundle again, be it for its mode alone.
     """
@@ -159,8 +167,9 @@ def _missing(want: Resource, have: Resource | None, why: tuple[str, ...]) -> Ite
         name = f"package {want.name}" + (f" {want.version}" if want.version else "")
         if not isinstance(have, Package):
             yield name, "is not installed any more"
-        elif want.version not in (None, have.version):
-            yield name, f"is installed as {have.version}"
+        elif want.version not in (None, have.version) and not (downgrades and want.hold):
+            flag = f"; pdctl rollback {FLAG} takes it back" if want.hold else ""
+            yield name, f"is installed as {have.version}{flag}"
         elif want.deb:  # of the others a hold is put right, which needs nothing
             yield name, f"is not as it was ({', '.join(why)})"
 

@@ -111,6 +111,7 @@ def order(seen: Look, supply: Supply, held: Held | None = None) -> Order:
         generation=held.number if held else 0,
         token=held.token if held else "",
         downgrades=seen.downgrades,
+        reboot_timeout_s=seen.topology.spec.serving.rollout.reboot_timeout_s,
     )
 
 

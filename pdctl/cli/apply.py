@@ -12,7 +12,7 @@ import typer
 from pdctl.cli.ending import completing, confirm, judged, not_looked_at, proved, told
 from pdctl.cli.finish import timed
 from pdctl.cli.load import folder_of, load_reading, load_topology, tell, text_of, warn
-from pdctl.cli.options import CLUSTER, BundleDir, Json, Spec, SpecOrPlan, Timing, Yes
+from pdctl.cli.options import CLUSTER, AllowReboot, BundleDir, Json, Spec, SpecOrPlan, Timing, Yes
 from pdctl.cli.planning import (
     OfInstance,
     OfLayer,
@@ -44,6 +44,7 @@ def apply(
     allow_downgrades: Annotated[
         bool, typer.Option("--allow-downgrades", help="Let packages become older where the spec says so.")
     ] = False,
+    allow_reboot: AllowReboot = False,
     verify: Annotated[bool, typer.Option(help="Send a real request through the proxy afterwards.")] = True,
     host: OnHost = [],  # noqa: B006  typer copies it
     role: OfRole = [],  # noqa: B006
@@ -59,6 +60,7 @@ def apply(
         path, targets = Path(saved.spec), saved.targets
     topology, reading = load_reading(path)
 
+    from pdctl.apply.consent import allowing_reboots, waiting_reboots
     from pdctl.apply.making import About
     from pdctl.apply.plan_file import refuse_moved
     from pdctl.apply.preflight import preflight
@@ -69,6 +71,7 @@ def apply(
     from pdctl.views.plan import show_plan
 
     about = About(text_of(path), lock=kept_text(topology.lock))
+    topology = allowing_reboots(topology, allow_reboot)
     with local_lock(topology.cluster), sessions_for(topology.spec, folder_of(path)) as sessions:
         since = time.time()
         found = planned(topology, reading, folder_of(path), targets, sessions)
@@ -84,6 +87,7 @@ def apply(
         with completing(carried, json):
             health.refuse(topology.cluster)
             carried["did"] = _carry_out(seen, bundle, yes, err(), about, sessions)
+            warn(waiting_reboots(seen))
             proof = proved(seen, err()) if verify and _provable(seen) else None
     if json:
         print_json(timed(carried | {"proof": told(proof)}, timing))
@@ -95,6 +99,9 @@ def _provable(seen: Look) -> bool:
     from pdctl.plan.rollout import some
 
     missing = resting(seen)
+    if seen.plan.reboots.resting:
+        warn(["nothing was proven: engines wait for a reboot of their hosts"])
+        return False
     if seen.beyond:
         warn(f"{line}; nothing was proven" for line in not_looked_at(seen))
     elif missing and not seen.failures:
@@ -153,11 +160,11 @@ def _carry_out(
     from pdctl.apply.making import close_off
     from pdctl.cli.carry import carry_out, say
 
-    if not seen.plan.empty:
+    if seen.plan.steps or seen.plan.owed or seen.plan.restarts:
         refuse_downgrades(seen, allowed=seen.downgrades)
         confirm("Apply this plan?", yes)
         return carry_out(seen, bundle, console, about, sessions)
-    whole = not seen.selection and not seen.failures
+    whole = not seen.selection and not seen.failures and seen.plan.empty
     if whole and not is_whole(seen.seen.kept) and not is_live(seen.seen.kept):
         close_off(sessions, seen, about, say)
     return {}

@@ -106,7 +106,12 @@ def _look_again(seen: Look, done: Done, desired: State, sessions: Sessions) -> L
 def _settled(seen: Look, done: Done, after: Look, again: str) -> dict[str, tuple[str, ...]]:
     raise_for(done, seen, after, again)
     plan = within(after, seen.selection)
-    left = [c for c in plan_document(plan)["changes"] if c["host"] in done.did]
+    waiting = {(key.host, key.id) for key in plan.waiting}
+    left = [
+        c
+        for c in plan_document(plan)["changes"]
+        if c["host"] in done.did and (c["host"], c["id"]) not in waiting
+    ]
     if left:
         shown = "; ".join(f"{c['host']} {c['id']}: {', '.join(c['why'])}" for c in left[:5])
         raise UnfinishedError(

@@ -10,7 +10,7 @@ import typer
 from pdctl.cli.ending import not_looked_at
 from pdctl.cli.finish import Finish, timed
 from pdctl.cli.load import folder_of, load_reading, warn
-from pdctl.cli.options import CLUSTER, BundleDir, Json, Spec, Timing
+from pdctl.cli.options import CLUSTER, AllowReboot, BundleDir, Json, Spec, Timing
 from pdctl.cli.planning import OfInstance, OfLayer, OfRole, OnHost, Planned, planned, targets_of
 from pdctl.errors import ApplyError, ErrorGroup
 
@@ -37,6 +37,7 @@ def diff(
     role: OfRole = [],  # noqa: B006
     instance: OfInstance = [],  # noqa: B006
     layer: OfLayer = [],  # noqa: B006
+    allow_reboot: AllowReboot = False,
     timing: Timing = False,
     json: Json = False,
 ) -> None:
@@ -45,11 +46,13 @@ def diff(
         raise ApplyError("drift alone is no plan to keep", hint="leave out --drift-only or --out")
     topology, reading = load_reading(path)
 
+    from pdctl.apply.consent import allowing_reboots
     from pdctl.plan.document import drift_document
     from pdctl.views.console import out, print_json
     from pdctl.views.plan import show_drift, show_plan
 
     targets = targets_of(host, role, instance, layer)
+    topology = allowing_reboots(topology, allow_reboot)
     found = planned(topology, reading, folder_of(path), targets, drift_only=drift_only)
     warn(found.seen.warnings)
     document = drift_document(found.seen.plan, found.details) if drift_only else found.document

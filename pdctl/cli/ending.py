@@ -82,8 +82,11 @@ def told(proof: Proof | None) -> Any:
 
 def judged(seen: Look, proof: Proof | None) -> None:
     """Raises what keeps the command from ending well."""
+    from pdctl.apply.consent import refused_reboots
     from pdctl.errors import ErrorGroup, UnhealthyError
 
+    if refused := refused_reboots(seen):
+        raise ErrorGroup("some hosts were not rebooted", [*refused, *seen.concerning])
     if seen.concerning:
         raise ErrorGroup("some hosts were left out", seen.concerning, hint="run the same command again")
     if proof and not proof.ok:

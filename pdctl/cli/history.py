@@ -12,7 +12,7 @@ import typer
 from pdctl.cli.ending import completing, confirm, judged, proved, told
 from pdctl.cli.finish import timed
 from pdctl.cli.load import folder_of, load_topology, text_of, warn
-from pdctl.cli.options import CLUSTER, Json, Spec, Timing, Yes
+from pdctl.cli.options import CLUSTER, AllowReboot, Json, Spec, Timing, Yes
 from pdctl.errors import SpecError
 
 if TYPE_CHECKING:
@@ -74,15 +74,20 @@ def rollback(
     ] = None,
     path: Spec = CLUSTER,
     yes: Yes = False,
+    allow_downgrades: Annotated[
+        bool, typer.Option("--allow-downgrades", help="Let packages go back to the versions of then.")
+    ] = False,
+    allow_reboot: AllowReboot = False,
     verify: Annotated[bool, typer.Option(help="Send a real request through the proxy afterwards.")] = True,
     timing: Timing = False,
     json: Json = False,
 ) -> None:
-    """Bring the hosts back to an earlier generation; nothing is installed for it."""
+    """Bring the hosts back to an earlier generation. Nothing is installed, unless packages may go back."""
     number, path = _number(generation, path)
     topology = load_topology(path)
 
     from pdctl.apply.account import account
+    from pdctl.apply.consent import allowing_reboots, waiting_reboots
     from pdctl.apply.history import past, target, told_of
     from pdctl.apply.quiet import when_quiet
     from pdctl.apply.rollback import look_back
@@ -96,7 +101,9 @@ def rollback(
     folder = folder_of(path)
     with local_lock(topology.cluster), sessions_for(topology.spec, folder) as sessions:
         seen = when_quiet(lambda: past(sessions, topology.cluster), lambda seen: seen.kept, say)
-        back = look_back(topology, folder, sessions, seen, target(seen, number))
+        topology = allowing_reboots(topology, allow_reboot)
+        wanted = target(seen, number)
+        back = look_back(topology, folder, sessions, seen, wanted, downgrades=allow_downgrades)
         warn(back.look.warnings)
         goal = f"generation {back.number}"
         document = plan_document(back.look.plan, replace(account(back.look), goal=goal))
@@ -106,7 +113,9 @@ def rollback(
         carried = {"format": "pdctl-rollback/1", "to": back.number, "plan": document, "did": {}}
         with completing(carried, json):
             carried["did"] = _carried_back(back, yes, sessions)
-            proof = proved(back.look, err()) if verify and not back.look.failures else None
+            warn(waiting_reboots(back.look))
+            provable = not back.look.failures and not back.look.plan.reboots.resting
+            proof = proved(back.look, err()) if verify and provable else None
     if json:
         print_json(timed(carried | {"proof": told(proof)}, timing))
     if back.spec != text_of(path):
@@ -167,7 +176,8 @@ def _carried_back(back: Back, yes: bool, sessions: Sessions) -> dict[str, Any]:
     from pdctl.views.console import err
 
     about = About(back.spec, back.number, back.lock)
-    if not back.look.plan.empty:
+    plan = back.look.plan
+    if plan.steps or plan.owed or plan.restarts:
         confirm(f"Roll back to generation {back.number}?", yes)
         return carry_out(back.look, None, err(), about, sessions)
     found = back.look.seen.kept

@@ -19,6 +19,13 @@ Timing = Annotated[
     bool, typer.Option("--timing", help="Print on stderr where the time went; with --json also a field.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+AllowReboot = Annotated[
+    bool,
+    typer.Option(
+        "--allow-reboot",
+        help="Reboot hosts that need it: drained, one after the other, looked at before engines start again.",
+    ),
+]
 BundleDir = Annotated[
     Path | None,
     typer.Option("--bundle", help="Folder of wheels, packages and models; default ~/.cache/pdctl/bundle."),

@@ -242,7 +242,7 @@ def _ucx(topology: Topology, instance: Instance) -> dict[str, str]:
 def _simulator(topology: Topology) -> dict[str, str]:
     if topology.spec.engine.kind != "simulator":
         return {}
-    timing = topology.spec.engine.simulator.model_dump()
+    timing = topology.spec.engine.simulator.model_dump(exclude={"stack"})
     if topology.kv is not None:
         timing["bytes_per_token"] = topology.kv.bytes_per_token
     timing |= {"lmcache_version": topology.pins["lmcache"], "vllm_version": topology.pins["vllm"]}

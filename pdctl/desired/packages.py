@@ -10,15 +10,17 @@ from pdctl.desired.render import render
 from pdctl.knowledge.drivers import (
     FAMILY,
     HEADERS,
+    KERNELS,
     NOT_OF_THE_FAMILY,
     SUBNET_MANAGER,
     cuda_packages,
     driver_package,
     fabric_manager_package,
+    kernel_packages,
     rivals,
 )
 from pdctl.knowledge.gpus import GPUS
-from pdctl.knowledge.reboots import upstream
+from pdctl.knowledge.reboots import KERNEL, upstream
 from pdctl.spec.model import Host
 from pdctl.state import File, Package, Resource
 from pdctl.state.digest import content_digest
@@ -38,7 +40,7 @@ def packages(topology: Topology, host: Host) -> list[Resource]:
     spec = topology.spec
     if spec.engine.kind == "vllm" and spec.engine.device == "cpu":
         return [Package(name, deb=name) for name in CPU_ENGINE_PACKAGES]
-    if not uses_gpus(spec):
+    if not uses_gpus(spec) and not (spec.engine.kind == "simulator" and spec.engine.simulator.stack):
         return []
     wanted = list(_stack_packages(topology, host))
     return [*_guards(topology.cluster, tuple(package for package in wanted if package.hold)), *wanted]
@@ -49,9 +51,13 @@ def _stack_packages(topology: Topology, host: Host) -> Iterator[Package]:
     pins, known = topology.pins, GPUS.get(topology.hosts[host.name].gpu_model)
     if "doca_ofed" in pins:
         yield Package("doca-ofed", pins["doca_ofed"], hold=True)
-    if "driver" in pins:
+    if "kernel" in pins:
+        for beginning in kernel_packages(topology.hosts[host.name].os):
+            yield Package(f"{beginning}{pins['kernel']}", hold=True)
+    if "driver" in pins and "kernel" not in pins:
         # Kernels that come later find their headers there, or nothing would be built for them (bug case B36).
         yield Package(pins.get("kernel_headers", HEADERS[topology.hosts[host.name].os]))
+    if "driver" in pins:
         name = pins.get("driver_package", driver_package(pins["driver"]))
         yield Package(name, pins["driver"], hold=True, family=FAMILY, strangers=NOT_OF_THE_FAMILY)
     if "fabricmanager" in pins and known and known.nvswitch:
@@ -94,6 +100,9 @@ def _patterns(held: tuple[Package, ...], driver: Package | None) -> list[str]:
     """Regular expressions, matched from the beginning of a name (unattended-upgrades, README)."""
     family = [one.removesuffix("*") for one in driver.family] if driver else []
     alone = [package.name for package in held if not package.name.startswith(tuple(family))]
+    # A newer kernel would come as a new package: through the metapackages, whatever is held.
+    family += KERNELS if any(package.name.startswith(KERNEL) for package in held) else ()
+    alone = [name for name in alone if not name.startswith(KERNELS)] if KERNELS[0] in family else alone
     escaped = [re.sub(r"([.+])", r"[\1]", name) for name in alone]
     return [f"^{one}" for one in family] + [f"^{name}$" for name in escaped]
 

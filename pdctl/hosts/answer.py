@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from pdctl.errors import HostError
-from pdctl.hosts.observation import Facts, Kept, OwedRestart
+from pdctl.hosts.observation import Facts, Kept, OwedReboot, OwedRestart
 from pdctl.plan.foreign import Foreign
 from pdctl.state import Directory, File, Package, Unit, User, Venv
 
@@ -71,6 +71,7 @@ class Record(BaseModel):
     pending: list[Pending] = []
     owed: dict[str, OwedRestart] = {}
     timings: dict[str, float] = {}
+    reboot: OwedReboot | None = None
 
 
 class Answer(BaseModel):

@@ -95,6 +95,14 @@ class OwedRestart:
 
 
 @dataclass(frozen=True)
+class OwedReboot:
+    """A reboot that an apply began in `boot`, for `why`; gone once the host was seen to be right after it."""
+
+    boot: str
+    why: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class LockOwner:
     """Who holds a host's lock; `age_s` by the host's own clock. The rest tells whether it still runs."""
 
@@ -185,7 +193,8 @@ class RecordMeta:
     `created` says of each recorded id whether pdctl made it; `pending` holds what an interrupted apply was
     working on, likewise, and `unproven` why units among them were not seen healthy; `owed` the restarts that
     were written down before an apply began, by id; `timings` how many seconds the last start of each unit
-    took until it was healthy, by the unit's name.
+    took until it was healthy, by the unit's name, and the last `reboot`; `reboot` is one that has not been
+    seen to its end.
     """
 
     applied_at: str
@@ -197,6 +206,7 @@ class RecordMeta:
     unproven: Mapping[str, str] = field(default_factory=dict)
     owed: Mapping[str, OwedRestart] = field(default_factory=dict)
     timings: Mapping[str, float] = field(default_factory=dict)
+    reboot: OwedReboot | None = None
 
 
 @dataclass(frozen=True)

@@ -172,4 +172,5 @@ def _meta(answer: Answer) -> RecordMeta:
         unproven={entry.id: entry.why for entry in record.pending if entry.why},
         owed=record.owed,
         timings=record.timings,
+        reboot=record.reboot,
     )

@@ -11,15 +11,16 @@ from pdctl.hosts.nearness import nic_findings
 from pdctl.hosts.observation import Facts, Observation
 from pdctl.hosts.packaging import packaging
 from pdctl.hosts.readiness import readiness
+from pdctl.hosts.transports import transports
 from pdctl.knowledge.adoption import NVIDIA_NAMES
 from pdctl.knowledge.compatibility import Status
 from pdctl.knowledge.gpus import GPUS
 from pdctl.knowledge.models import MODELS
 from pdctl.knowledge.needs import ARCH, CLOCK_S, GIB, RUNTIME_BYTES
 from pdctl.knowledge.pairs import pair_status
-from pdctl.knowledge.reboots import upstream
+from pdctl.knowledge.reboots import KERNEL, upstream
 from pdctl.knowledge.systems import SYSTEM_PYTHON, system_name
-from pdctl.plan.machine import split, unbootable, unsigned
+from pdctl.plan.machine import other_kernel, split, unbootable, unsigned
 from pdctl.spec.finding import Finding
 from pdctl.state import Key, Package, Resource, State, Venv, difference
 from pdctl.topology.model import Topology
@@ -238,6 +239,12 @@ def _kernel(view: View) -> Iterator[Finding]:
     if words:
         what, _, mend = words.partition(": ")
         yield view.finding("FACT022", f"would lose its driver: {what}", mend)
+    pinned = view.topology.pins.get("kernel", "")
+    if Key(view.host, f"package:{KERNEL}{pinned}") in view.glance.seen.state:
+        words = other_kernel(view.facts.machine, pinned)
+        if words:
+            what, _, mend = words.partition(": ")
+            yield view.finding("FACT022", f"would boot another kernel: {what}", mend)
 
 
 def _signature(view: View) -> Iterator[Finding]:
@@ -253,6 +260,7 @@ def _signature(view: View) -> Iterator[Finding]:
 
 CHECKS = (
     _system, _gpus, _nics, _others, _disk, _clock, _driver, _kernel, _signature, packaging, readiness, joined,
+    transports,
 )  # fmt: skip
 
 

@@ -58,6 +58,15 @@ def rivals(version: str) -> tuple[str, ...]:
     return (UBUNTU, DEBIAN) if revision.isdigit() else ()
 
 
+# What packages of kernels and their metapackages begin with (Debian's and Ubuntu's package lists).
+KERNELS = ("linux-image-", "linux-headers-", "linux-modules-", "linux-generic")
+
+
+def kernel_packages(system: str) -> tuple[str, ...]:
+    """The beginnings of one kernel's packages; Debian has its modules in the image."""
+    return KERNELS[:2] if system.startswith("debian") else KERNELS[:3]
+
+
 def branch(version: str) -> int:
     """580 of `580.95.05-0ubuntu0.22.04.2`; 0 where the text holds no number."""
     found = re.match(r"(?:\d+:)?(\d+)", version)

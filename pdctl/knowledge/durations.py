@@ -16,3 +16,6 @@ PROXY_START_S = 2.0
 SIMULATOR_START_S = 2.0
 # systemd stops an engine: SIGTERM, then the requests that it still has.
 STOP_S = 5.0
+# A server with eight GPUs and terabytes of memory: firmware and memory training alone take minutes. The first
+# one that is measured replaces it.
+REBOOT_S = 600.0

@@ -6,26 +6,26 @@ from dataclasses import dataclass
 
 # NVIDIA's driver packages begin so (Ubuntu and NVIDIA package lists, branches 535 to 580).
 DRIVER = "nvidia-driver-"
+# One kernel by its release (Debian and Ubuntu name packages so: linux-image-6.8.0-64-generic).
+KERNEL = "linux-image-"
+OFED = "doca-ofed"
 
 
 @dataclass(frozen=True)
 class Reboot:
-    """`when_new`: also where nothing of it was installed before."""
+    """Packages whose name has this beginning, when another version of them is loaded."""
 
     beginning: str
-    when_new: bool
     why: str
 
 
 REBOOTS = (
     # The loaded kernel module stays until the next boot, and Fabric Manager aborts when its version is
     # another (NVIDIA Fabric Manager user guide, "Fabric Manager startup").
-    Reboot(DRIVER, False, "the loaded driver stays the old one until then"),
-    # The kernel that runs is chosen at boot.
-    Reboot("linux-image-", True, "the running kernel stays the old one until then"),
+    Reboot(DRIVER, "the loaded driver stays the old one until then"),
     # OFED replaces RDMA modules of the kernel that are in use (NVIDIA DOCA installation guide, "restart the
     # driver": /etc/init.d/openibd restart, or a reboot).
-    Reboot("doca-ofed", False, "the loaded RDMA modules stay the old ones until then"),
+    Reboot(OFED, "the loaded RDMA modules stay the old ones until then"),
 )
 
 

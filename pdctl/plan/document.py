@@ -10,10 +10,9 @@ from pdctl.plan.belonging import instance_of_key, layer_of
 from pdctl.plan.effects import Effect
 from pdctl.plan.estimate import Estimate, Estimates
 from pdctl.plan.foreign import Foreign
-from pdctl.plan.model import Change, Drift, Plan, Restart, Step, StepKind
+from pdctl.plan.model import Change, Drift, Plan, Reboots, Restart, Step, StepKind
 from pdctl.plan.radius import Radius
 from pdctl.plan.reasons import Reason, Reasons
-from pdctl.plan.reboots import NeedsReboot
 from pdctl.plan.targets import Pulled, Selection
 from pdctl.state import Key
 
@@ -33,7 +32,6 @@ class Details:
     reasons: Reasons = field(default_factory=lambda: Reasons({}))
     estimates: Estimates = field(default_factory=lambda: Estimates({}, {}, Estimate()))
     radius: Radius | None = None
-    reboots: tuple[NeedsReboot, ...] = ()
     effects: tuple[Effect, ...] = ()
     foreign: tuple[Foreign, ...] = ()
     selection: Selection | None = None
@@ -55,7 +53,7 @@ def plan_document(plan: Plan, details: Details | None = None) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "cluster": plan.cluster,
-        "empty": plan.empty and not told.waits,
+        "empty": plan.empty and not told.waits and not plan.reboots.needs,
         "since": told.since,
         "goal": told.goal or "its spec",
         "targets": _targets(told.selection),
@@ -68,9 +66,7 @@ def plan_document(plan: Plan, details: Details | None = None) -> dict[str, Any]:
         "effects": [
             {"host": e.host, "path": e.path, "command": e.command, "owed": e.owed} for e in told.effects
         ],
-        "reboots": [
-            {"host": r.host, "package": r.package, "change": r.change, "why": r.why} for r in told.reboots
-        ],
+        "reboots": _reboots(plan.reboots),
         "radius": _radius(told.radius, told.estimates.total) if told.radius else None,
         "unreachable": dict(plan.unreachable),
     }
@@ -146,6 +142,20 @@ def _foreign(row: Foreign) -> dict[str, Any]:
     }
 
 
+def _reboots(told: Reboots) -> list[dict[str, Any]]:
+    return [
+        {
+            "host": need.host,
+            "package": need.package,
+            "change": need.change,
+            "why": need.why,
+            "now": need.host in told.hosts,
+            "refused": told.refused.get(need.host, ""),
+        }
+        for need in told.needs
+    ]
+
+
 def _restart(restart: Restart, rows: _Rows) -> dict[str, Any]:
     return {
         "host": restart.host,
@@ -165,6 +175,7 @@ def _step(step: Step, restarts: Mapping[Key, str], estimates: Estimates) -> dict
         "restarts": [restarts[key] for key in step.keys if key in restarts and step.kind == StepKind.UNITS],
         "drain": list(step.drain),
         "undrain": list(step.undrain),
+        "reboots": list(step.hosts),
         "apart": None if step.sides is None else len(step.sides),
         "outage": step.outage,
         **_time(estimates.steps.get(step.name)),
@@ -193,6 +204,7 @@ def _radius(radius: Radius, total: Estimate) -> dict[str, Any]:
         "drains": list(radius.drains),
         "serving": list(radius.serving),
         "outages": list(radius.outages),
+        "reboots": list(radius.reboots),
         **_time(total),
         "text": radius.text(total),
     }

@@ -10,6 +10,7 @@ from pdctl.knowledge.durations import (
     PACKAGE_S,
     PLAY_S,
     PROXY_START_S,
+    REBOOT_S,
     SIMULATOR_START_S,
     STOP_S,
     VENV_S,
@@ -63,7 +64,7 @@ def estimate(topology: Topology, plan: Plan, desired: State, timings: Mapping[Ke
     steps = {}
     for step in plan.steps:
         waits = {key: starts[key] for key in step.keys if key in starts and key in begins}
-        steps[step.name] = _step(topology, step, desired, waits)
+        steps[step.name] = _step(topology, step, desired, waits, timings)
     total = Estimate()
     for each in steps.values():
         total += each
@@ -81,13 +82,28 @@ def duration(seconds: float) -> str:
     return f"{hours} h" + (f" {rest} min" if rest else "")
 
 
-def _step(topology: Topology, step: Step, desired: State, starts: Mapping[Key, Estimate]) -> Estimate:
+def _back(host: str, timings: Mapping[Key, float]) -> Estimate:
+    """A host remembers how long its last reboot took."""
+    return _fixed(timings.get(Key(host, "unit:reboot"), REBOOT_S))
+
+
+def _step(
+    topology: Topology,
+    step: Step,
+    desired: State,
+    starts: Mapping[Key, Estimate],
+    timings: Mapping[Key, float],
+) -> Estimate:
     play = _fixed(PLAY_S)
     if step.kind is StepKind.PUT:
         return play + _slowest(_sums({key: _put(desired.get(key)) for key in step.keys}))
     if step.kind is StepKind.DRAIN:
         wait = lease_s(topology) if step.drain else 0.0
         return play + Estimate(wait, wait, ("the requests in flight",) if step.drain else ())
+    if step.kind is StepKind.REBOOT:
+        packages = {key: _put(desired.get(key)) for key in step.keys if key.id.startswith("package:")}
+        back = [_back(host, timings) for host in step.hosts]
+        return play + _fixed(STOP_S) + _slowest(_sums(packages)) + _slowest(back)
     if step.kind is StepKind.UNITS:
         return play + _slowest(starts.values())
     return play + _fixed(STOP_S if any(key.id.startswith("unit:") for key in step.keys) else 0.0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from pdctl.knowledge.reboots import DRIVER
-from pdctl.plan.machine import NOUVEAU, Machine, split, unbootable
-from pdctl.plan.reboots import is_nouveaus
+from pdctl.knowledge.reboots import DRIVER, KERNEL
+from pdctl.plan.machine import NOUVEAU, Machine, other_kernel, split, unbootable
+from pdctl.plan.reboots import is_nouveaus, with_package
 from pdctl.state import File, Key, Package, State, Unit, difference
 
 FLAPS = 3  # a single crash is over; one that comes again and again is not
@@ -83,21 +83,9 @@ def _drivers(machines: Mapping[str, Machine], observed: State, desired: State) -
         if isinstance(row, Package) and row.name.startswith(DRIVER)
     }
     for host, machine in machines.items():
-        words, reboot = split(_with_package(host, machine, observed), pinned.get(host, ""))
+        words, reboot = split(with_package(host, machine, observed), pinned.get(host, ""))
         if words:
             yield Foreign("reboot" if reboot else "driver", "nvidia", host=host, words=words)
-
-
-def _with_package(host: str, machine: Machine, observed: State) -> Machine:
-    """Where no library tells the version of user space, the driver's own package does."""
-    if machine.libraries:
-        return machine
-    names = {
-        row.name: row.version
-        for key, row in observed.items()
-        if key.host == host and isinstance(row, Package) and row.version and row.name.startswith(DRIVER)
-    }
-    return replace(machine, libraries=names)
 
 
 def _nouveau(machines: Mapping[str, Machine], observed: State, desired: State) -> Iterator[Foreign]:
@@ -112,8 +100,18 @@ def _nouveau(machines: Mapping[str, Machine], observed: State, desired: State) -
 
 
 def _kernels(machines: Mapping[str, Machine], observed: State, desired: State) -> Iterator[Foreign]:
-    """A reboot would end without a driver."""
+    """A reboot would end without a driver, or in another kernel than the pinned one; or is still to come."""
     drivers = {key.host for key, row in desired.items() if isinstance(row, Package) and row.family}
+    for key in desired:
+        pinned = key.id.removeprefix(f"package:{KERNEL}")
+        if key.host not in machines or pinned == key.id or key not in observed:
+            continue
+        machine = machines[key.host]
+        if words := other_kernel(machine, pinned):
+            yield Foreign("kernel", machine.next_kernel, host=key.host, words=words)
+        if machine.kernel not in ("", pinned):
+            words = f"kernel {machine.kernel} runs, {pinned} is pinned -> reboot needed"
+            yield Foreign("reboot", "kernel", host=key.host, words=words)
     for host in sorted(drivers & machines.keys()):
         words = unbootable(machines[host], ofed=Key(host, "package:doca-ofed") in observed)
         if words:

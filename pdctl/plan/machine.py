@@ -87,3 +87,14 @@ def unbootable(machine: Machine, ofed: bool) -> str:
         f"kernel {kernel} boots next ({machine.chosen_by}; {runs}) and {verb} {' and '.join(lacks)}{missing}:"
         f" {get}dkms autoinstall -k {kernel}, before any reboot"
     )
+
+
+def other_kernel(machine: Machine, pinned: str) -> str:
+    """That another kernel than the pinned one boots next, and what to do; empty without a pin."""
+    if not pinned or not machine.next_kernel or machine.next_kernel == pinned:
+        return ""
+    return (
+        f"kernel {pinned} is pinned, and {machine.next_kernel} boots next ({machine.chosen_by}): set"
+        f" GRUB_DEFAULT=saved, then grub-set-default 'gnulinux-advanced-...>gnulinux-{pinned}-advanced-...'"
+        " as `grep gnulinux /boot/grub/grub.cfg` has it, before any reboot"
+    )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 
 from pdctl.plan.diff import diff
 from pdctl.plan.drift import drift
-from pdctl.plan.model import Owed, Plan
+from pdctl.plan.front import front
+from pdctl.plan.model import Change, Owed, Plan, Reboots
 from pdctl.plan.owed import due, owe
+from pdctl.plan.reboots import Boots, reboots
 from pdctl.plan.restarts import restarts
 from pdctl.plan.steps import steps
 from pdctl.plan.unrecorded import lost_hosts, unrecorded
@@ -28,13 +30,15 @@ def make_plan(
     unproven: Mapping[Key, str] | None = None,
     owed: Mapping[Key, Owed] | None = None,
     unreachable: Mapping[str, str] | None = None,
+    boots: Boots | None = None,
 ) -> Plan:
     """What has to be done on the hosts that could be looked at.
 
     `contents` are the bytes of files as they are now, for text diffs; `found_before` the keys that existed
     before pdctl came; `pending` those that an interrupted apply was at, `unproven` why units among them were
     not seen healthy, `owed` the restarts that were written
-    down and may not have been done; `unreachable` the hosts left out, with the reason.
+    down and may not have been done; `unreachable` the hosts left out, with the reason; `boots` what bears on
+    reboots.
     """
     away = unreachable or {}
     wanted = {key: resource for key, resource in desired.items() if key.host not in away}
@@ -47,7 +51,8 @@ def make_plan(
     learned = tuple(row for row in unknown if row.key.host in lost)
     drifted = (*drift(recorded, observed, pending, wanted, unproven), *learned)
     still = due(owed or {}, wanted, observed)
-    again = tuple(restarts(topology, wanted, observed, recorded, changes, still))
+    told = _reboots(topology, wanted, observed, changes, contents or {}, boots or Boots())
+    again = tuple(restarts(topology, wanted, observed, recorded, changes, still, told))
     # What another cluster or an administrator put there is no drift; an apply that works there records it.
     busy = {c.key.host for c in changes} | {r.host for r in again} | {d.key.host for d in drifted}
     shared = tuple(row for row in unknown if row.key.host in busy - lost)
@@ -58,7 +63,24 @@ def make_plan(
         changes=changes,
         drift=drifted,
         restarts=again,
-        steps=steps(Work(topology, wanted, observed, changes, again, noted, contents or {}, unseen)),
+        steps=steps(Work(topology, wanted, observed, changes, again, noted, contents or {}, unseen, told)),
         unreachable=dict(away),
         owed=tuple(owe(topology, wanted, observed, changes, again)),
+        reboots=told,
     )
+
+
+def _reboots(
+    topology: Topology,
+    wanted: State,
+    observed: State,
+    changes: Sequence[Change],
+    contents: Mapping[Key, bytes],
+    boots: Boots,
+) -> Reboots:
+    if not wanted:  # all of the cluster goes: what its driver is then, is nobody's concern here
+        return Reboots()
+    door = front(topology, wanted, observed, {}, contents)
+    allowed = topology.spec.serving.rollout.allow_reboot
+    moving = bool(door.moved or door.former)
+    return reboots(changes, wanted, observed, boots, allowed=allowed, moving=moving)

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 from pdctl.plan.belonging import instance_of_key, role_of
 from pdctl.plan.estimate import Estimate
-from pdctl.plan.machine import Machine
 from pdctl.plan.model import Action, Plan, StepKind
-from pdctl.plan.reboots import reboots
 from pdctl.state import Key, State, Unit
 from pdctl.topology.model import Role, Topology
 
@@ -38,7 +36,8 @@ class Radius:
     drains: tuple[str, ...] = ()
     serving: tuple[str, ...] = ()
     outages: tuple[str, ...] = ()
-    reboots: tuple[str, ...] = ()  # hosts that need one afterwards
+    reboots: tuple[str, ...] = ()  # hosts that reboot
+    waits: tuple[str, ...] = ()  # hosts that need it and are not rebooted
 
     def text(self, time: Estimate) -> str:
         """`touches 1 of 4 decoders, restarts 2 units on h1; about 40 s; prefillers keep serving`"""
@@ -58,6 +57,7 @@ class Radius:
             words.append(f"restarts {units} on {some(hosts) if len(hosts) < 4 else f'{len(hosts)} hosts'}")
         words += ["reloads the proxy"] if self.reloads else []
         words += [f"drains {some(self.drains)}"] if self.drains else []
+        words += [f"reboots {some(self.reboots)}"] if self.reboots else []
         return ", ".join(words) or "touches no instance"
 
     def _told(self, names: Sequence[str]) -> bool:
@@ -70,13 +70,11 @@ class Radius:
             verb = "keeps" if self.serving == (PLURAL[Role.PROXY],) else "keep"
             # Without the others there is nothing that they could serve.
             yield f"{some(self.serving)} {verb} {'running' if self.outages else 'serving'}"
-        if self.reboots:
-            yield f"{some(self.reboots)} need{'' if self.reboots[1:] else 's'} a reboot afterwards"
+        if self.waits:
+            yield f"{some(self.waits)} need{'' if self.waits[1:] else 's'} a reboot"
 
 
-def radius(
-    topology: Topology, plan: Plan, observed: State, machines: Mapping[str, Machine] | None = None
-) -> Radius:
+def radius(topology: Topology, plan: Plan, observed: State) -> Radius:
     cluster = topology.cluster
     restarts = {Key(r.host, f"unit:{r.unit}"): r.instance for r in plan.restarts}
     owners: dict[str, None] = {}
@@ -105,7 +103,8 @@ def radius(
         drains=_sorted(dict.fromkeys(name for step in plan.steps for name in step.drain)),
         serving=tuple(PLURAL[role] for role in Role if _serves(ends, running.get(role, set()))),
         outages=tuple(dict.fromkeys([*_down(topology, plan, observed, running), *_outages(plan)])),
-        reboots=tuple(dict.fromkeys(row.host for row in reboots(plan, machines))),
+        reboots=plan.reboots.hosts,
+        waits=plan.reboots.left,
     )
 
 
@@ -165,11 +164,11 @@ def _ends(plan: Plan) -> list[set[Key]]:
     """Units that each step stops or restarts."""
     hit = {Key(r.host, f"unit:{r.unit}") for r in plan.restarts}
     hit |= {c.key for c in plan.changes if c.action is Action.DELETE}
-    stop, others = StepKind.STOP, (StepKind.UNITS, StepKind.DELETE)
+    stops, others = (StepKind.STOP, StepKind.REBOOT), (StepKind.UNITS, StepKind.DELETE)
     return [
-        {key for key in step.keys if key.id.startswith("unit:") and (step.kind is stop or key in hit)}
+        {key for key in step.keys if key.id.startswith("unit:") and (step.kind in stops or key in hit)}
         for step in plan.steps
-        if step.kind is stop or step.kind in others
+        if step.kind in stops or step.kind in others
     ]
 
 

@@ -205,6 +205,16 @@ def _through_inputs(
     return through
 
 
+def _of_reboot(plan: Plan, host: str, by_key: Mapping[Key, tuple[Reason, ...]]) -> tuple[Reason, ...]:
+    """Why its host reboots: for a field of the spec, or for what is on disk already."""
+    found = dict.fromkeys(
+        reason
+        for need in plan.reboots.of(host)
+        for reason in by_key.get(Key(host, f"package:{need.package}"), (Reason(need.words),))
+    )
+    return tuple(found)
+
+
 def _restarts(
     plan: Plan, ground: Ground, by_key: Mapping[Key, tuple[Reason, ...]]
 ) -> dict[Key, tuple[Reason, ...]]:
@@ -215,6 +225,8 @@ def _restarts(
         key = Key(restart.host, f"unit:{restart.unit}")
         if key in by_key:
             found[key] = by_key[key]
+        elif restart.host in plan.reboots.hosts:
+            found[key] = _of_reboot(plan, restart.host, by_key)
         elif restart.hidden:
             coupled.append(key)
         else:

@@ -8,7 +8,7 @@ from pdctl.desired.layout import UNITS
 from pdctl.knowledge import versions
 from pdctl.knowledge.versions import at_least
 from pdctl.plan.drift import RELOAD, restarted_outside
-from pdctl.plan.model import Change, Restart
+from pdctl.plan.model import Change, Reboots, Restart
 from pdctl.state import Key, Resource, State, Unit
 from pdctl.topology.model import Role, Topology
 
@@ -24,20 +24,35 @@ def restarts(
     recorded: State,
     changes: Sequence[Change],
     due: Mapping[Key, tuple[str, ...]],
+    reboots: Reboots | None = None,
 ) -> list[Restart]:
-    """Restarts in key order: stale processes, prefillers whose decoder restarts or restarted, and those that
-    are still `due`."""
+    """Restarts in key order: stale processes, those on hosts that reboot, prefillers whose decoder restarts
+    or restarted, and those that are still `due`. None where no engine can be started."""
+    told = reboots or Reboots()
     own = dict(_stale(desired, observed, recorded, changes))
+    own |= {
+        key: (*own.get(key, ()), f"{key.host} reboots")
+        for key, _ in _units(desired)
+        if key.host in told.hosts and _is_active(observed.get(key))
+    }
     peers = _lost_decoders(topology, desired, observed, recorded, own)
     found = []
     for key, unit in _units(desired):
         now = observed.get(key)
-        running = isinstance(now, Unit) and now.active == "active"
+        running = _is_active(now)
+        if key.host in told.resting and unit.role != Role.PROXY:
+            continue
         causes = own.get(key, ()) or (peers if unit.role == Role.PREFILLER and running else ())
         causes = causes or due.get(key, ())
         if causes:
-            found.append(Restart(key.host, unit.name, unit.instance, causes, _looks_right(unit, now)))
+            found.append(
+                Restart(key.host, unit.name, unit.instance, causes, _looks_right(unit, now, key, told))
+            )
     return found
+
+
+def _is_active(now: Resource | None) -> bool:
+    return isinstance(now, Unit) and now.active == "active"
 
 
 def stale_peers(topology: Topology) -> bool:
@@ -68,8 +83,9 @@ def _units(state: State) -> Iterator[tuple[Key, Unit]]:
             yield key, resource
 
 
-def _looks_right(unit: Unit, now: Resource | None) -> bool:
-    if not isinstance(now, Unit) or is_silent(unit, now):
+def _looks_right(unit: Unit, now: Resource | None, key: Key, told: Reboots) -> bool:
+    """One that goes down with its host needs no note: only that the host is rebooted."""
+    if not isinstance(now, Unit) or is_silent(unit, now) or key.host in told.hosts:
         return False
     return now.revision == unit.revision and not set(now.deviations) - {RELOAD}
 

@@ -24,7 +24,7 @@ class Member:
     """One engine of the spec. `rolls`: it runs and restarts, `moves`: with another address; `starts`: earlier
     steps bring it up; `known`: the proxy gives it requests when it is up; `apart`: left
     drained or on a side of its own by an earlier rollout; `unseen`: its host was left out, so nobody knows
-    whether it serves."""
+    whether it serves; `down`: it does not run, and is started once its host has been rebooted."""
 
     name: str
     role: Role
@@ -35,6 +35,18 @@ class Member:
     known: bool = True
     apart: bool = False
     unseen: bool = False
+    down: bool = False
+
+
+@dataclass(frozen=True)
+class Group:
+    """Hosts that reboot together: their engines, all that the step has to do there, and whether the proxy is
+    on one of them."""
+
+    hosts: tuple[str, ...]
+    names: tuple[str, ...]
+    keys: tuple[Key, ...]
+    proxy: bool = False
 
 
 @dataclass
@@ -54,7 +66,7 @@ class Steps:
 
     def __post_init__(self) -> None:
         self.keys = {m.name: m.key for m in self.members}
-        self.away = {m.name for m in self.members if m.rolls and m.name in self.front.drained}
+        self.away = {m.name for m in self.members if m.rolls and (m.down or m.name in self.front.drained)}
         self.by_role: dict[Role, list[Member]] = {}
         for member in self.members:
             self.by_role.setdefault(member.role, []).append(member)
@@ -100,6 +112,14 @@ class Steps:
         self.held = (*self.held, *(n for n in names if n in self.away and n not in self.held))
         self.away -= set(names)
 
+    def reboot(self, group: Group, outage: str = "") -> None:
+        """After its engines were drained. A proxy there comes back with nobody drained or apart."""
+        title = f"Reboot {some(group.hosts)}"
+        name = f"reboot_{self.number}"
+        self.found.append(Step(name, title, group.keys, StepKind.REBOOT, outage=outage, hosts=group.hosts))
+        if group.proxy:
+            self.front = replace(self.front, listens=False)
+
     def moved(self) -> None:
         """The batch just restarted has another address: it waits for the proxy's new list."""
         self.stuck, self.held, self.dirty = (*self.stuck, *self.held), (), True
@@ -127,14 +147,25 @@ class Steps:
             self.stuck, self.dirty = ((), False) if reload else (self.stuck, self.dirty)
 
 
-def roll(members: Sequence[Member], front: Front, rollout: Rollout, held: Collection[str]) -> list[Step]:
-    """Steps for roles that do not depend on each other. `held` are drained already and serve again first.
+def roll(
+    members: Sequence[Member],
+    front: Front,
+    rollout: Rollout,
+    held: Collection[str],
+    groups: Sequence[Group] = (),
+) -> list[Step]:
+    """Steps for roles that do not depend on each other. `held` are drained already and serve again first,
+    `groups` are rebooted first, and that of the proxy last.
 
     Those that get another address come last, in two parts: the proxy reaches the second part until it reads
     its list again, and the first part from then on.
     """
     steps = Steps(front, members, tuple(sorted(held)))
-    roles = [[m for m in members if m.role == role] for role in START_ORDER]
+    for group in (group for group in groups if not group.proxy):
+        _reboot(steps, group)
+    own = {name for group in groups for name in group.names}
+    plain = [replace(m, rolls=m.rolls and m.name not in own) for m in members]
+    roles = [[m for m in plain if m.role == role] for role in START_ORDER]
     for mine in roles:
         for batch in _batches(mine, rollout, moves=False):
             _restart(steps, mine[0].role, batch)
@@ -145,7 +176,34 @@ def roll(members: Sequence[Member], front: Front, rollout: Rollout, held: Collec
     for mine, parts in moving:
         if rest := [name for part in parts[1:] for name in part]:
             _restart(steps, mine[0].role, rest, reload=steps.dirty)
+    for group in (group for group in groups if group.proxy):
+        _reboot(steps, group)
     return steps.finish()
+
+
+def _reboot(steps: Steps, group: Group) -> None:
+    """Drained first whoever else serves: what it works on ends."""
+    roles = [role for role in START_ORDER if any(m.name in group.names for m in steps.by_role.get(role, ()))]
+    serve = {role: steps.ready(group.names, role) for role in roles}
+    sure = all(any(not m.unseen for m in others) for others in serve.values())
+    away = without_proxy(group) if group.proxy else ""
+    if not sure and not away and steps.front.runs:
+        others = [m for some in serve.values() for m in some if m.unseen]
+        away = unsure(others, group.names) if all(serve.values()) else meanwhile(group)
+    steps.drain(group.names, others=sure and not group.proxy, outage=away)
+    steps.reboot(group, away)
+    if group.names:
+        steps.restart(group.names, away)
+
+
+def without_proxy(group: Group) -> str:
+    return f"no request is taken until the proxy is back: its host {some(group.hosts)} reboots"
+
+
+def meanwhile(group: Group) -> str:
+    back = "it is" if len(group.names) == 1 else "they are"
+    where = some(group.hosts)
+    return f"{some(group.names)} on {where} alone serve: nothing is answered until {back} back"
 
 
 def _batches(mine: Sequence[Member], rollout: Rollout, *, moves: bool) -> list[Batch]:

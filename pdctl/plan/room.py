@@ -15,16 +15,21 @@ ROLES = [role.value for role in START_ORDER]
 
 
 def in_the_way(
-    gone: Sequence[Change], changes: Sequence[Change], restarts: Sequence[Restart], wanted: State
+    gone: Sequence[Change],
+    changes: Sequence[Change],
+    restarts: Sequence[Restart],
+    wanted: State,
+    rebooting: Sequence[str] = (),
 ) -> tuple[Key, ...]:
-    """Units that left the spec: their ports and GPUs may be those of an engine that starts or restarts.
+    """Units that left the spec: their ports and GPUs may be those of an engine that starts or restarts, or
+    their host reboots.
 
     A proxy that restarts to forget them is no reason: until then it sends requests to them. And a proxy that
     goes to another host serves until that one does, unless its port is needed: it has no GPU.
     """
     coming = set(_starting(changes))
     coming |= {key for key in _restarting(restarts) if _unit(wanted, key).role != Role.PROXY}
-    hosts = {key.host for key in coming}
+    hosts = {*rebooting, *(key.host for key in coming)}
     return tuple(
         c.key
         for c in gone

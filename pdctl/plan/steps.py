@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 from pdctl.plan.front import Front, front
-from pdctl.plan.left_out import unseen_members
 from pdctl.plan.losses import with_losses
+from pdctl.plan.members import members, rolled
 from pdctl.plan.model import Step, StepKind
+from pdctl.plan.reboot_steps import groups, idle_step, serving
 from pdctl.plan.restarts import stale_peers, unit_file
-from pdctl.plan.rollout import Member, only, roll, told, unsure
+from pdctl.plan.rollout import Group, Member, only, roll, told, unsure
 from pdctl.plan.room import halted, in_the_way
 from pdctl.plan.turns import in_their_turn
 from pdctl.plan.waves import Tie, apart, tie, waves
@@ -33,7 +34,8 @@ ALL_AWAY = "nothing is answered until all of them and the proxy are as the spec 
 @dataclass(frozen=True)
 class Course:
     """How the work is gone about. `leaving` and `halting` stop before others start, `rest` of what left the
-    spec goes last. `early`: the proxy takes up its new list before the rollout."""
+    spec goes last. `early`: the proxy takes up its new list before the rollout. `rebooted` are hosts that
+    reboot within the rollout, in `groups`."""
 
     door: Front
     leaving: tuple[Key, ...]
@@ -43,6 +45,8 @@ class Course:
     members: tuple[Member, ...]
     tied: Tie | None
     early: bool
+    rebooted: tuple[str, ...] = ()
+    groups: Sequence[Group] = ()
 
 
 def steps(work: Work) -> tuple[Step, ...]:
@@ -55,12 +59,13 @@ def steps(work: Work) -> tuple[Step, ...]:
     last, when nothing needs them any more.
     """
     course = _course(work)
-    put = tuple(c.key for c in work.kept if not isinstance(c.desired, Unit)) + _learned(work)
-    found = [Step("put", PUT_TITLE, put, StepKind.PUT)]
+    found = [Step("put", PUT_TITLE, work.put + _learned(work), StepKind.PUT)]
     found += _room(work, course)
+    away = ALL_AWAY if _together(course.door) and course.door.runs and course.tied is None else ""
+    found += idle_step(work, course.rebooted, away if any(map(work.runs, work.units)) else "")
     found += _units(work, course)
     found.append(Step("delete", "Remove what left the spec", course.rest, StepKind.DELETE))
-    found = [step for step in in_their_turn(work, course.door, found) if step.keys]
+    found = [step for step in in_their_turn(work, course.door, found) if step.keys or step.hosts]
     return tuple(with_losses(work, course.door, _told_apart(found)))
 
 
@@ -76,22 +81,26 @@ def _told_apart(found: Iterable[Step]) -> Iterator[Step]:
 def _course(work: Work) -> Course:
     kept, gone = work.kept, work.gone
     door = front(work.topology, work.wanted, work.observed, work.restarted, work.contents)
-    leaving = in_the_way(gone, kept, work.restarts, work.wanted)
+    leaving = in_the_way(gone, kept, work.restarts, work.wanted, work.reboots.hosts)
     halting = halted(kept, work.restarts, work.wanted, work.observed, ordered=_together(door))
-    rolled = set() if _together(door) else _rolled(work, halting)
-    moving = {work.instance(key) for key in rolled} & door.moved
+    rolls = set() if _together(door) else rolled(work, halting)
+    hosts = () if _together(door) else serving(work, door, rolls)
+    down = {key for key in work.units if key.host in hosts and key not in rolls and key != door.key}
+    moving = {work.instance(key) for key in rolls} & door.moved
     late = door.restarts or door.more or moving or any(work.runs(c.key) for c in gone)
     early = door.reloads and not late
-    members = tuple(_members(work, door, rolled, halting, early=early))
+    some = tuple(members(work, door, rolls, halting, down, early=early))
     return Course(
         door,
         leaving,
         halting,
         tuple(c.key for c in gone if c.key not in leaving),
-        frozenset(rolled),
-        members,
-        tie(members, door, stale=stale_peers(work.topology)),
+        frozenset(rolls | down),
+        some,
+        tie(some, door, stale=stale_peers(work.topology)),
         early,
+        hosts,
+        groups(work, door, some, hosts, work.topology.spec.serving.rollout),
     )
 
 
@@ -99,7 +108,7 @@ def _units(work: Work, course: Course) -> list[Step]:
     """Starts, then the rollout, and the proxy at the end or where it takes up its list without harm."""
     door, tied, units, touched = course.door, course.tied, work.units, _touched_units(work)
     rollout = work.topology.spec.serving.rollout
-    proxy = _proxy(door, touched)
+    proxy = _proxy(door, touched, rebooted=any(group.proxy for group in course.groups))
     found = apart(tied, door) if tied else []
     for role in START_ORDER[:-1]:
         keys = tuple(k for k in touched if units[k].role == role and k not in course.rolled)
@@ -113,11 +122,11 @@ def _units(work: Work, course: Course) -> list[Step]:
         drained = {name for step in first for name in step.drain}
         met = {work.instance(key) for key in course.rest if work.runs(key)} - drained
         ends = not any(name.startswith(f"{Role.PREFILLER}-") for name in met)
-        found += waves(tied, door, rollout, held, reload=course.early, ends=ends)
+        found += waves(tied, door, rollout, held, course.groups, reload=course.early, ends=ends)
     elif course.early:
-        found += [*proxy, *roll(course.members, door, rollout, ())]
+        found += [*proxy, *roll(course.members, door, rollout, (), course.groups)]
     else:
-        found += roll(course.members, door, rollout, _waiting(work, course))
+        found += roll(course.members, door, rollout, _waiting(work, course), course.groups)
     return [*found, *last, *([] if course.early and not tied else proxy)]
 
 
@@ -126,54 +135,15 @@ def _together(door: Front) -> bool:
     return door.switched or (door.seen and not door.runs) or (door.fixed and bool(door.moved))
 
 
-def _rolled(work: Work, halting: Sequence[Key]) -> set[Key]:
-    units = work.units
-    return {
-        key
-        for key in work.restarted
-        if work.runs(key) and key not in halting and units[key].role != Role.PROXY
-    }
-
-
-def _members(
-    work: Work, door: Front, rolled: set[Key], halting: Sequence[Key], *, early: bool
-) -> list[Member]:
-    """The engines of the spec that run, will before the first batch, or may, by number: the first are
-    canaries."""
-    starting = {c.key for c in work.kept if isinstance(c.desired, Unit) and not work.runs(c.key)}
-    # One that waits for its gate while it is drained serves no earlier than one that does not run yet.
-    starting |= {*halting, *(key for key in work.unproven if work.instance(key) in door.drained)}
-    seen = [
-        Member(
-            unit.instance,
-            Role(unit.role),
-            key,
-            rolls=key in rolled,
-            moves=key in rolled and unit.instance in door.moved,
-            starts=key in starting,
-            known=early or unit.instance in door.known - (door.moved if key in starting else frozenset()),
-            apart=unit.instance in door.drained | door.sides,
-        )
-        for key, unit in work.units.items()
-        if unit.role != Role.PROXY
-    ]
-    return sorted([*seen, *unseen_members(work, door)], key=lambda member: _number(member.name))
-
-
-def _number(instance: str) -> tuple[int, str]:
-    """`decoder-10` comes after `decoder-9`."""
-    number = instance.rsplit("-", 1)[-1]
-    return int(number) if number.isdigit() else 0, instance
-
-
-def _proxy(door: Front, touched: Sequence[Key]) -> list[Step]:
-    title = ROLE_TITLE[Role.PROXY]
+def _proxy(door: Front, touched: Sequence[Key], *, rebooted: bool = False) -> list[Step]:
+    """`rebooted`: its host was, which has started it again."""
+    title = "See that the proxy is back" if rebooted else ROLE_TITLE[Role.PROXY]
     if door.runs and not door.restarts:
         title = "Look after the proxy"
         title = "Have the proxy give requests to all instances again" if door.drained or door.sides else title
         title = "Have the proxy take up its new list" if door.reloads else title
     keys = tuple(key for key in touched if key == door.key)
-    return [Step(Role.PROXY.value, title, keys, outage=PROXY_AWAY if door.restarts else "")]
+    return [Step(Role.PROXY.value, title, keys, outage=PROXY_AWAY if door.restarts and not rebooted else "")]
 
 
 def _room(work: Work, course: Course) -> list[Step]:

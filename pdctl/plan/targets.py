@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pdctl.errors import ApplyError
 from pdctl.plan.belonging import Layer, instance_of_key, layer_of, role_of
 from pdctl.plan.model import Owed, Plan
+from pdctl.plan.reboots import Boots
 from pdctl.state import File, Key, Resource, State, Unit
 from pdctl.state.model import compared
 from pdctl.topology.model import Role, Topology
@@ -47,6 +48,7 @@ class World:
     pending: Set[Key] = frozenset()
     unproven: Mapping[Key, str] = field(default_factory=dict)
     owed: Mapping[Key, Owed] = field(default_factory=dict)
+    boots: Boots = field(default_factory=Boots)
 
     @property
     def keys(self) -> frozenset[Key]:
@@ -124,6 +126,7 @@ def narrowed(world: World, keys: Set[Key]) -> World:
         frozenset(world.pending & keys),
         {key: why for key, why in world.unproven.items() if key in keys},
         {key: debt for key, debt in world.owed.items() if key in keys},
+        replace(world.boots, within=frozenset(key.host for key in keys if layer_of(key) is Layer.PACKAGES)),
     )
 
 

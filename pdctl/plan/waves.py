@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pdctl.plan.batches import Batch, batches, spread
 from pdctl.plan.front import Front
 from pdctl.plan.model import Step
-from pdctl.plan.rollout import Member, Steps, rolling, some, told, unsure
+from pdctl.plan.rollout import Group, Member, Steps, rolling, some, told, unsure, without_proxy
 from pdctl.spec.serving import Rollout
 from pdctl.topology.model import Role
 
@@ -76,6 +76,7 @@ def waves(
     front: Front,
     rollout: Rollout,
     held: Collection[str],
+    groups: Sequence[Group] = (),
     *,
     reload: bool = False,
     ends: bool = True,
@@ -83,33 +84,51 @@ def waves(
     """Steps of a tied rollout, in which sides are set before the first wave and ended after the last.
 
     `reload`: the proxy takes up its new list with the first wave. `ends`: else a prefiller that leaves is
-    kept apart until the proxy forgets it, and the proxy's step ends the sides.
+    kept apart until the proxy forgets it, and the proxy's step ends the sides. Each of `groups` is a wave of
+    its own, in which hosts reboot.
     """
     steps = Steps(front, (*tied.members, *tied.unseen), tuple(sorted(held)), dirty=reload)
     steps.sides = tied.fresh or front.sides
     new = dict.fromkeys(sorted(tied.fresh))  # in order, so that each of 2,000 waves need not sort it again
-    parts = _parts(tied, rollout)
+    parts = _waves(tied, rollout, groups)
     moves = any(m.moves for m in tied.members)
-    for number, (prefillers, decoders) in enumerate(parts, 1):
-        batch = (*decoders, *prefillers)
+    for number, (batch, group) in enumerate(parts, 1):
         # What neither restarts nor has restarted serves the old side as long as there is one.
         sides = {m.name for m in tied.members if m.name not in batch} if number == len(parts) else new
-        if _a_pair(steps, sides, batch):
+        away = ""
+        if group and group.proxy:
+            away = without_proxy(group)
+            steps.drain(batch, sides, reload=steps.dirty, others=False, outage=away)
+        elif _a_pair(steps, sides, batch):
             steps.drain(batch, sides, reload=steps.dirty)
-            steps.restart(batch)
         elif _a_pair(steps, sides, batch, unseen=True):
             away = unsure(tied.maybe, batch)
             steps.drain(batch, sides, reload=steps.dirty, others=False, outage=away)
-            steps.restart(batch, away)
         else:
             away = f"nothing is answered until {some(batch)} {'is' if len(batch) == 1 else 'are'} back"
             decoders_only = {m.name for m in tied.of(Role.DECODER)}  # no pair at all
-            steps.drain((), decoders_only, reload=steps.dirty, outage=away)
+            # Before a reboot, which takes minutes, what they work on may end.
+            steps.drain(
+                batch if group else (), decoders_only, reload=steps.dirty, others=not group, outage=away
+            )
+        if group:
+            steps.reboot(group, away)
+        if batch:
             steps.restart(batch, away)
         if moves and number == 1:
             steps.moved()
         new = dict.fromkeys(sorted([*new, *batch]))
     return steps.finish(sides=() if ends else {m.name for m in tied.members})
+
+
+def _waves(tied: Tie, rollout: Rollout, groups: Sequence[Group]) -> list[tuple[Batch, Group | None]]:
+    """Whom each wave takes away: hosts that reboot, what else restarts, and at the end the proxy's host."""
+    own = {name for group in groups for name in group.names}
+    rest = replace(tied, members=tuple(replace(m, rolls=m.rolls and m.name not in own) for m in tied.members))
+    reboots = [(group.names, group) for group in groups]
+    others = [((*decoders, *prefillers), None) for prefillers, decoders in _parts(rest, rollout)]
+    first = [wave for wave in reboots if not wave[1].proxy]
+    return [*first, *others, *(wave for wave in reboots if wave[1].proxy)]
 
 
 def _parts(tied: Tie, rollout: Rollout) -> list[tuple[Batch, Batch]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from pdctl.desired.layout import instance_of
-from pdctl.plan.model import Action, Change, Drift, Restart
-from pdctl.state import Key, State, Unit
-from pdctl.topology.model import Instance, Topology
+from pdctl.plan.model import Action, Change, Drift, Reboots, Restart
+from pdctl.state import Key, Resource, State, Unit
+from pdctl.topology.model import Instance, Role, Topology
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,15 @@ class Work:
     drift: Sequence[Drift]
     contents: Mapping[Key, bytes]
     unseen: Sequence[Instance] = ()  # engines on hosts that were left out: they may serve
+    reboots: Reboots = field(default_factory=Reboots)
 
     @cached_property
     def units(self) -> dict[Key, Unit]:
-        return {key: r for key, r in self.wanted.items() if isinstance(r, Unit)}
+        """Without engines that no step may start before their host has been rebooted."""
+        return {key: r for key, r in self.wanted.items() if isinstance(r, Unit) and not self.rests(key, r)}
+
+    def rests(self, key: Key, row: Resource | None) -> bool:
+        return isinstance(row, Unit) and row.role != Role.PROXY and key.host in self.reboots.resting
 
     @cached_property
     def gone(self) -> list[Change]:
@@ -35,7 +40,14 @@ class Work:
 
     @cached_property
     def kept(self) -> list[Change]:
-        return [c for c in self.changes if c.action not in (Action.DELETE, Action.FORGET)]
+        ends = (Action.DELETE, Action.FORGET)
+        return [c for c in self.changes if c.action not in ends and not self.rests(c.key, c.desired)]
+
+    @cached_property
+    def put(self) -> tuple[Key, ...]:
+        """All but units, and but what is only changed in a reboot."""
+        later = self.reboots.later
+        return tuple(c.key for c in self.kept if not isinstance(c.desired, Unit) and c.key not in later)
 
     @cached_property
     def restarted(self) -> dict[Key, Restart]:

@@ -23,6 +23,7 @@ stack:
   base: article-2025
   driver: 580.95.05-0ubuntu0.22.04.2
   driver_package: nvidia-driver-580-server-open
+  kernel: 6.8.0-64-generic
   kernel_headers: linux-headers-generic-hwe-22.04
   fabricmanager: 580.95.05-0ubuntu0.22.04.2
   nvlsm: 2025.10.14-1
@@ -68,7 +69,7 @@ serving:
   ports: {prefiller: 7100, decoder: 7200, server: 7200, init: 7300, alloc: 7400, side_channel: 5600,
           internal_api: 6000, engine: 20000}
   lmcache: {chunk_size: 256, buffer_bytes: 9663676416, prefiller_buffer_bytes: 9663676416, hash_seed: "0"}
-  rollout: {canary: 1, max_unavailable: 1, drain_timeout_s: 60}
+  rollout: {canary: 1, max_unavailable: 1, drain_timeout_s: 60, allow_reboot: false, reboot_timeout_s: 1800}
   load_timeout_s: 1800
 secrets:
   HF_TOKEN: {from_env: HF_TOKEN}
@@ -128,7 +129,7 @@ cluster: lab
 hosts: [{name: host1, address: 10.0.0.11}]
 engine:
   kind: simulator
-  simulator: {prefill_tokens_per_s: 20000, itl_ms: 5, kv_gib_per_s: 10, start_s: 0, stale_peers: false}
+  simulator: {prefill_tokens_per_s: 20000, itl_ms: 5, kv_gib_per_s: 10, start_s: 0, stale_peers: false, stack: false}
 model: {id: pdctl/tiny}
 serving:
   mode: aggregated

@@ -95,6 +95,9 @@ class Stack(Section):
         description="NVLink subnet manager's package version, for boards that need it (B200, B300); default:"
         " the repository's newest when it is installed, held from then on.",
     )
+    kernel: Package | None = Field(
+        None, description="Kernel that hosts shall run, as `uname -r` says it, held with headers and modules."
+    )
     kernel_headers: Package | None = Field(
         None,
         description="Metapackage of the kernel headers that the driver's modules are built with, for hosts"
@@ -178,6 +181,7 @@ class SimulatorTiming(Section):
     stale_peers: bool = Field(
         False, description="Play LMCache's habit of never renewing a decoder's addresses."
     )
+    stack: bool = Field(False, description="Install what `stack` pins of driver and kernel, to rehearse it.")
 
 
 class Engine(Section):

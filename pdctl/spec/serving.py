@@ -161,6 +161,14 @@ class Rollout(Section):
     drain_timeout_s: int = Field(
         600, ge=1, le=86400, description="How long the requests of an instance may take before it restarts."
     )
+    allow_reboot: bool = Field(
+        False,
+        description="Whether `apply` reboots hosts that need it, drained and batch by batch; else only with"
+        " `--allow-reboot`.",
+    )
+    reboot_timeout_s: int = Field(
+        1800, ge=10, le=86400, description="How long a host may take to be back after a reboot."
+    )
 
 
 class Serving(Section):

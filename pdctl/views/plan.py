@@ -12,6 +12,10 @@ from pdctl.views.page import Page
 
 Document = Mapping[str, Any]
 OLDER = "runs with an older configuration"
+ALLOW = (
+    "`pdctl apply --allow-reboot`, or serving.rollout.allow_reboot, has it rebooted: drained, one host after"
+    " the other"
+)
 # A rollout over hundreds of instances is one batch after the other: its beginning and its end tell it.
 MOST_STEPS, FIRST_STEPS, LAST_STEPS = 24, 12, 4
 
@@ -43,16 +47,25 @@ def _aftermath(document: Document, page: Page) -> None:
         page.line(
             ("> ", "yellow"), f"{row['host']}: {row['command']}", (f"  {row['path']}: {because}", "dim")
         )
-    kernels = {row["host"]: row["what"] for row in document["foreign"] if row["kind"] == "kernel"}
-    for row in document["reboots"]:
-        page.line(
-            ("! ", "red"),
-            f"{row['host']} needs a reboot afterwards: {row['package']} {row['change']}; {row['why']}",
-        )
-        if row["host"] in kernels:
-            page.line(("! ", "red"), f"do not reboot it before this: {kernels[row['host']]}", indent=2)
+    _reboots(document, page)
     if document["effects"] or document["reboots"]:
         page.gap()
+
+
+def _reboots(document: Document, page: Page) -> None:
+    kernels = {row["host"]: row["what"] for row in document["foreign"] if row["kind"] == "kernel"}
+    for row in document["reboots"]:
+        what = f"{row['package']} {row['change']}".strip()
+        verb = "reboots" if row["now"] else "needs a reboot"
+        color = "yellow" if row["now"] else "red"
+        page.line(("! ", color), f"{row['host']} {verb}: {what}; {row['why']}")
+    for host, row in {row["host"]: row for row in document["reboots"] if not row["now"]}.items():
+        if row["refused"]:
+            page.line(("! ", "red"), f"{host} is not rebooted: {row['refused']}", indent=2)
+        elif host in kernels:
+            page.line(("! ", "red"), f"do not reboot {host} before this: {kernels[host]}", indent=2)
+    if any(not row["now"] and not row["refused"] for row in document["reboots"]):
+        page.line(("> ", "yellow"), ALLOW, indent=2)
 
 
 def show_drift(document: Document, console: Console) -> None:
@@ -80,7 +93,10 @@ def summary(document: Document) -> str:
     words = [f"{n} to {what}" for what, n in counts.items() if n]
     words += [f"{len(document['restarts'])} to restart"] if document["restarts"] else []
     words += _drifted(document["drift"])
-    waiting = len({row["host"] for row in document["foreign"] if row["kind"] == "reboot"})
+    waiting = len(
+        {row["host"] for row in document["foreign"] if row["kind"] == "reboot"}
+        | {row["host"] for row in document["reboots"]}
+    )
     words += [f"{waiting} to reboot"] if waiting else []
     return f"Plan for `{cluster}`{only}: {', '.join(words) or 'only the record has to be renewed'}"
 
@@ -159,10 +175,11 @@ def _steps(document: Document, page: Page, marks: Marks) -> None:
 def _step(
     number: int, step: Document, restarts: Mapping[tuple[str, str], Document], page: Page, marks: Marks
 ) -> None:
-    hosts = list(dict.fromkeys(r["host"] for r in step["resources"]))
+    hosts = list(dict.fromkeys([*step["reboots"], *(r["host"] for r in step["resources"])]))
     shown = ", ".join(hosts[:4]) + (f" and {len(hosts) - 4} more" if len(hosts) > 4 else "")
     time = f"  {step['time']}" if step["time"] else ""
-    page.line(f"{number}. {step['title']} ({shown})", (time, "dim"), indent=2, hang=3)
+    where = "" if step["kind"] == "reboot" else f" ({shown})"  # its title names them
+    page.line(f"{number}. {step['title']}{where}", (time, "dim"), indent=2, hang=3)
     if step["outage"]:
         page.line(("! ", "red"), step["outage"], indent=5)
     for resource in step["resources"]:

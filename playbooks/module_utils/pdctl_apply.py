@@ -7,6 +7,7 @@ import os
 from ansible.module_utils.pdctl_apt import Apt
 from ansible.module_utils.pdctl_delete import delete, doomed_ids, finish
 from ansible.module_utils.pdctl_difference import Problem, difference, headline
+from ansible.module_utils.pdctl_driver import refuse_torn
 from ansible.module_utils.pdctl_effects import carry_out, due, effect_line, effect_of
 from ansible.module_utils.pdctl_fabric import wait_fabric
 from ansible.module_utils.pdctl_files import (
@@ -255,6 +256,8 @@ def put_and_wait(todo: list[Row], work: Work) -> None:
     touched: set[str] = set()
     work.reached = True
     if todo:
+        refuse_torn(todo, work.record)
+        check_peermem(work.record.rows)
         wait_fabric(todo)
         touched, removed = put_units(todo, have, work.our_files())
         work.done(*todo)

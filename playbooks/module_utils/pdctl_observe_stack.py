@@ -29,7 +29,7 @@ def stack_facts(root: str = "/") -> dict[str, Any]:
     kernel, why = next_kernel(root)
     folder = os.path.join(root, "lib/modules", kernel)
     return {
-        "modules": loaded_modules(_text(os.path.join(root, "proc/modules"))),
+        "modules": loaded_modules(root),
         "libraries": {name: version for name, (version, _) in sorted(dpkg_status([*USER_SPACE]).items())},
         "next_kernel": kernel,
         "chosen_by": why,
@@ -63,10 +63,11 @@ def key_enrolled(root: str = "/") -> bool:
     return False
 
 
-def loaded_modules(text: str) -> list[str]:
-    """Of /proc/modules those that matter here."""
-    names = {line.split(" ", 1)[0] for line in text.splitlines()}
-    return [name for name in MODULES if name in names]
+def loaded_modules(root: str = "/") -> list[str]:
+    """Those that matter here; a folder of /sys/module is one that is loaded, or part of the kernel itself."""
+    names = {line.split(" ", 1)[0] for line in _text(os.path.join(root, "proc/modules")).splitlines()}
+    folder = os.path.join(root, "sys/module")
+    return [name for name in MODULES if name in names or os.path.isdir(os.path.join(folder, name))]
 
 
 def next_kernel(root: str = "/") -> tuple[str, str]:

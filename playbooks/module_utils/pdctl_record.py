@@ -26,7 +26,8 @@ class Record:
     `extras` are paths and packages made by the way (parents of a file, dependencies of a package), which no
     row stands for; they go when the record is empty. `owed` are restarts that the controller may not come to
     order: of one run of a unit, so that an entry is void once another run is seen. `timings` are the seconds
-    that the last start of each unit took until it was healthy.
+    that the last start of each unit took until it was healthy, and of the last reboot. `reboot` is one that
+    was begun, in which boot and for what, and that this host has not yet been seen to have got through.
     """
 
     def __init__(self, path: str, cluster: str) -> None:
@@ -45,6 +46,7 @@ class Record:
         self.extras = list(found.get("extras", []))
         self.owed = dict(found.get("owed", {}))
         self.timings = dict(found.get("timings", {}))
+        self.reboot = found.get("reboot")
         self.meta = {name: found.get(name, "") for name in META}
 
     def made(self, key: str, exists: bool) -> bool:
@@ -83,6 +85,17 @@ class Record:
             )
         if self.owed != before:
             self.write()
+
+    def begin_reboot(self, boot: str, why: list[str]) -> None:
+        """On disk before the first thing is changed for it."""
+        self.reboot = {"boot": boot, "why": why}
+        self.write()
+
+    def end_reboot(self, seconds: float) -> None:
+        self.reboot = None
+        if seconds:
+            self.timings["reboot"] = round(seconds, 1)
+        self.write()
 
     def remember_packages(self, names: list[str]) -> None:
         """They are about to come along with others."""
@@ -173,6 +186,7 @@ class Record:
             "extras": self.extras,
             **({"owed": self.owed} if self.owed else {}),
             **({"timings": self.timings} if self.timings else {}),
+            **({"reboot": self.reboot} if self.reboot else {}),
         }
 
     def write(self) -> None:

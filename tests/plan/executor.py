@@ -47,6 +47,10 @@ class Cluster:
     own: Mapping[str, set[Key]] = field(default_factory=dict)  # files that change, of one instance alone
     unseen: frozenset[str] = frozenset()  # on hosts that were left out
     lying: Set[Key] = frozenset()  # things that lie on the hosts as they shall be
+    places: Mapping[str, str] = field(default_factory=dict)  # where engines are, for hosts that reboot
+    front: str = ""  # the proxy's host
+    back: bool = False  # it has been rebooted
+    rebooted: tuple[str, ...] = ()
 
     def available(self, role: str) -> list[str]:
         return [
@@ -93,6 +97,8 @@ class Cluster:
                 self._tell(step)
             elif step.kind in (StepKind.STOP, StepKind.DELETE):
                 self._away(step, self._names(plan, step), for_good=step.kind is StepKind.DELETE)
+            elif step.kind is StepKind.REBOOT:
+                self._reboot(step, self._names(plan, step))
             elif step.kind is StepKind.UNITS:
                 self._units(plan, step, self._names(plan, step))
             begins = step.name == "apart" and bool(step.outage)
@@ -102,6 +108,19 @@ class Cluster:
             elif not announced:
                 assert self.pairs() or not served, f"after {step.title} nothing is served"
             served = bool(self.pairs()) and self.proxy_up
+
+    def _reboot(self, step: Step, names: list[str]) -> None:
+        """A proxy on one of the hosts is back at once, with nobody drained or apart; engines are not."""
+        self._away(step, [name for name in names if name != "proxy"])
+        on = {name for name, host in self.places.items() if host in step.hosts}
+        assert not {name for name in on if self.engines[name].up}, (
+            f"{step.title}: engines run while it reboots"
+        )
+        self.rebooted += step.hosts
+        if self.front in step.hosts:
+            assert step.outage, "the proxy's host reboots unannounced"
+            self.drained, self.sides, self.back = set(), set(), True
+            self.look(step.title)
 
     def _tell(self, step: Step) -> None:
         assert self.proxy_up
@@ -173,7 +192,7 @@ class Cluster:
             self.met = {pair: life for pair, life in self.met.items() if pair[0] != name}
 
     def _proxy(self, step: Step, restarts: bool) -> None:
-        assert not (restarts and self.proxy_up) or step.outage, "the proxy restarts unannounced"
+        assert not (restarts and self.proxy_up) or step.outage or self.back, "the proxy restarts unannounced"
         self.proxy_up = True
         self._reload()
         self.sides, self.drained = set(), set()

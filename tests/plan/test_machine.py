@@ -11,7 +11,7 @@ from pdctl.plan.effects import effects
 from pdctl.plan.foreign import foreign
 from pdctl.plan.machine import Machine, split, unbootable, unsigned
 from pdctl.plan.model import Drift
-from pdctl.plan.reboots import reboots
+from pdctl.plan.reboots import Boots, reboots
 from pdctl.state import File, Key, Package
 
 DRIVER = "nvidia-driver-570-server-open"
@@ -100,9 +100,9 @@ def change(want: File | None, have: File | None, action: Action) -> Plan:
 
 
 def test_to_forbid_nouveau_asks_for_a_reboot_only_where_it_is_loaded() -> None:
-    plan = change(NOUVEAU, None, Action.CREATE)
-    assert reboots(plan, {"h1": SOUND}) == ()
-    (row,) = reboots(plan, {"h1": replace(SOUND, modules=("nouveau",))})
+    changes = change(NOUVEAU, None, Action.CREATE).changes
+    assert reboots(changes, {}, {}, Boots({"h1": SOUND})).needs == ()
+    (row,) = reboots(changes, {}, {}, Boots({"h1": replace(SOUND, modules=("nouveau",))})).needs
     assert (row.package, row.change) == ("nouveau", "loaded -> forbidden")
 
 

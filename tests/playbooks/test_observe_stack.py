@@ -119,6 +119,12 @@ def test_the_key_of_dkms_is_known_to_the_firmware(
     assert key_enrolled(str(tmp_path)) is enrolled
 
 
-def test_loaded_modules_that_matter() -> None:
+def test_loaded_modules_that_matter(tmp_path: Path) -> None:
+    """Also those of a kernel that has no list of modules."""
     text = "nouveau 2334720 4 - Live 0x0\nnvidia_uvm 1 0 - Live 0x0\nib_umad 1 0 - Live 0x0\n"
-    assert loaded_modules(text) == ["nouveau", "ib_umad"]
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/modules").write_text(text)
+    assert loaded_modules(str(tmp_path)) == ["nouveau", "ib_umad"]
+    (tmp_path / "sys/module/nvidia").mkdir(parents=True)
+    (tmp_path / "sys/module/i915").mkdir()
+    assert loaded_modules(str(tmp_path)) == ["nouveau", "nvidia", "ib_umad"]

@@ -9,7 +9,7 @@ from rich.console import Console
 from pdctl.plan.document import Details, plan_document
 from pdctl.plan.estimate import estimate
 from pdctl.plan.radius import radius
-from pdctl.plan.reboots import reboots
+
 from pdctl.views.console import PIPE_WIDTH
 from pdctl.views.plan import show_plan
 from tests.plan.changes import Edit
@@ -39,6 +39,5 @@ def told(done: Edit) -> Details:
         done.reasons,
         estimate(done.topology, done.plan, done.desired, timings),
         radius(done.topology, done.plan, done.observed),
-        reboots(done.plan),
         since="generation 7",
     )

@@ -11,7 +11,7 @@ import pytest
 from pdctl.plan.document import Details, drift_document, plan_document
 from pdctl.plan.effects import Effect
 from pdctl.plan.foreign import Foreign
-from pdctl.plan.reboots import NeedsReboot
+from pdctl.plan.model import NeedsReboot, Reboots
 from pdctl.views.hunks import hunks
 from pdctl.views.plan import show_drift, summary
 from tests.plan.changes import SPEC, edit
@@ -152,22 +152,22 @@ def test_what_follows_and_what_a_reboot_needs_first_is_shown_before_the_summary(
     kernel = Foreign("kernel", "6.8.0-64-generic", host="h1", words="kernel 6.8.0-64-generic boots next")
     waits = Foreign("reboot", "nouveau", host="h2", words="nouveau is loaded -> reboot needed")
     details = Details(
-        reboots=(NeedsReboot("h1", "nouveau", "loaded -> forbidden", "it holds the GPUs until then"),),
         effects=(
             Effect("h1", "/etc/modprobe.d/x.conf", "update-initramfs -u -k all"),
             Effect("h2", "/etc/modprobe.d/x.conf", "update-initramfs -u -k all", owed=True),
         ),
         foreign=(kernel, waits),
     )
+    need = NeedsReboot("h1", "nouveau", "loaded -> forbidden", "it holds the GPUs until then")
     done = edit(("64", "128"), spec=SPEC)
+    done = replace(done, plan=replace(done.plan, reboots=Reboots((need,))))
     lines = screen(done, columns=None, details=details).splitlines()
     begin = lines.index("> h1: update-initramfs -u -k all  /etc/modprobe.d/x.conf: it changes")
     assert lines[begin + 1].endswith("/etc/modprobe.d/x.conf: an interrupted apply has left it out")
-    assert lines[begin + 2].startswith(
-        "! h1 needs a reboot afterwards: nouveau loaded -> forbidden; it holds"
-    )
-    assert lines[begin + 3].strip() == "! do not reboot it before this: kernel 6.8.0-64-generic boots next"
-    assert "1 to reboot" in summary(plan_document(done.plan, details))
+    assert lines[begin + 2].startswith("! h1 needs a reboot: nouveau loaded -> forbidden; it holds")
+    assert lines[begin + 3].strip() == "! do not reboot h1 before this: kernel 6.8.0-64-generic boots next"
+    assert lines[begin + 4].strip().startswith("> `pdctl apply --allow-reboot`, or serving.rollout.")
+    assert "2 to reboot" in summary(plan_document(done.plan, details))
 
 
 def test_a_host_that_waits_for_a_reboot_is_not_as_its_spec_says() -> None:

@@ -11,7 +11,16 @@ from pdctl.spec.model import Cluster
 from pdctl.spec.rules.rule import pin
 
 # Parts that only hosts with GPUs get.
-GPU_PINS = ("driver", "driver_package", "kernel_headers", "fabricmanager", "nvlsm", "cuda", "doca_ofed")
+GPU_PINS = (
+    "driver",
+    "driver_package",
+    "kernel",
+    "kernel_headers",
+    "fabricmanager",
+    "nvlsm",
+    "cuda",
+    "doca_ofed",
+)
 # Pins for NIXL built from source; the wheel brings its own UCX.
 SOURCE_PINS = ("ucx", "nixl_commit")
 BRANCH = re.compile(r"-(\d{3})(?:-|$)")
@@ -59,6 +68,8 @@ def pins_are_installed(cluster: Cluster) -> Iterator[Finding]:
                 on_key=True,
             )
     if not _uses_gpus(cluster):
+        if cluster.engine.kind == "simulator" and cluster.engine.simulator.stack:
+            return
         for name in GPU_PINS:
             if getattr(cluster.stack, name) is not None:
                 engine = "the CPU engine" if cluster.engine.kind == "vllm" else "the simulator"
