@@ -14,8 +14,9 @@ from pdctl.spec.rules.suppress import suppressed
 
 # Hosts that an apply leaves out by itself while it finishes the others.
 LEFT_OUT = frozenset({"FACT001", "FACT002", "FACT024", "FACT035"})
-# The headers that an apply installs may mend it, and an apply reboots nothing.
-NOT_NOW = frozenset({"FACT022"})
+# The headers that an apply installs may mend it, and an apply reboots nothing; it builds the driver's modules
+# anew where OFED changes, and starts no engine where they still do not fit.
+NOT_NOW = frozenset({"FACT022", "FACT036"})
 # What is no use without the host being as it must: the rest, such as packages, may be what mends it.
 NEEDY = ("venv:", "unit:")
 

@@ -11,9 +11,10 @@ from pdctl.hosts.joined import unregistered
 from pdctl.hosts.packaging import packages_found
 from pdctl.hosts.readiness import direct_ways, moves_by_rdma
 from pdctl.hosts.suitability import View
+from pdctl.hosts.transports import ucx_found
 from pdctl.knowledge.adoption import NVIDIA_NAMES
 from pdctl.knowledge.gpus import GPUS
-from pdctl.knowledge.needs import GIB
+from pdctl.knowledge.needs import GIB, PEERMEM
 from pdctl.knowledge.systems import system_name
 from pdctl.state import Package
 
@@ -174,6 +175,24 @@ def _rdma_idle(view: View) -> str:
     return _without_gpus(view) or ("" if moves_by_rdma(view) else "no KV goes through an RDMA NIC here")
 
 
+def _ofed(view: View) -> str:
+    pinned = (
+        f"pinned {view.topology.pins['doca_ofed']}" if "doca_ofed" in view.topology.pins else "not pinned"
+    )
+    loaded = PEERMEM in view.facts.stack.modules
+    return f"{view.facts.rdma.ofed or 'none'}, {pinned}, {PEERMEM} {'loaded' if loaded else 'not loaded'}"
+
+
+def _ofed_idle(view: View) -> str:
+    pinned = "doca_ofed" in view.topology.pins
+    return _without_gpus(view) or ("" if pinned else "the spec pins no OFED")
+
+
+def _rdma_less(view: View) -> str:
+    moves = view.topology.spec.serving.mode == "disaggregated"
+    return _without_gpus(view) or ("" if moves else "no KV moves")
+
+
 def _memlock(view: View) -> str:
     return view.facts.ready.memlock and f"{view.facts.ready.memlock} for a service"
 
@@ -240,6 +259,8 @@ ROWS = (
     Row("NUMA", _rules(16, 17), _numa, _without_gpus),
     Row("NICs", _rules(13, 14, 15, 18, 19, 20, 21), _nics, _without_gpus),
     Row("GPU to NIC", _rules(27), _direct, _rdma_idle),
+    Row("OFED", _rules(36), _ofed, _ofed_idle),
+    Row("UCX", _rules(37, 38), ucx_found, _rdma_less),
     Row("IOMMU", _rules(25), _iommu, _without_gpus),
     Row("ACS", _rules(26), _acs, _without_gpus),
     Row("memlock", _rules(28), _memlock, _without_gpus),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pdctl.errors import PdctlError
-from pdctl.hosts.ready import Deep, Ready
+from pdctl.hosts.ready import Deep, Rdma, Ready
 from pdctl.plan.foreign import Foreign
 from pdctl.plan.machine import Machine
 from pdctl.plan.repositories import Repositories
@@ -76,6 +76,7 @@ class Facts:
     stack: Machine = field(default_factory=Machine)
     ready: Ready = field(default_factory=Ready)
     apt: Repositories = field(default_factory=Repositories)
+    rdma: Rdma = field(default_factory=Rdma)
     deep: Deep | None = None  # only where it was asked for
 
     @property

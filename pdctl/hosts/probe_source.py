@@ -32,6 +32,8 @@ MODULES = (
     "pdctl_observe_apt",
     "pdctl_observe_stack",
     "pdctl_observe_ready",
+    "pdctl_observe_peermem",
+    "pdctl_observe_ucx",
     "pdctl_observe_deep",
     "pdctl_observe_units",
     "pdctl_observe_venvs",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pdctl.desired.engine import downloads
-from pdctl.knowledge.variables import ELSEWHERE_FROM_HUB, HUB
+from pdctl.desired.engine import downloads, environment
+from pdctl.desired.layout import SERVICE_USER
+from pdctl.desired.runtime import engine_runtime
+from pdctl.knowledge.variables import ELSEWHERE_FROM_HUB, HUB, LIBRARY_PATHS
 from pdctl.topology.affinity import environment_of
 from pdctl.topology.model import Topology
 from pdctl.topology.placement import uses_gpus
@@ -17,8 +19,29 @@ def questions(topology: Topology) -> dict[str, dict[str, Any]]:
         host: {
             "gpus": uses_gpus(topology.spec) and has_engines(topology, host),
             "names": names(topology, host),
+            "ucx": transports(topology, host),
         }
         for host in topology.hosts
+    }
+
+
+def transports(topology: Topology, host: str) -> dict[str, Any]:
+    """Whose UCX carries KV of GPUs, as whom and with which variables it runs; the loader's count as well."""
+    if not uses_gpus(topology.spec) or topology.spec.serving.mode != "disaggregated":
+        return {}
+    python = f"{engine_runtime(topology, host).path}/bin/python"
+    return {
+        each.name: {"python": python, "user": SERVICE_USER, "env": _of_ucx(environment(topology, each))}
+        for each in topology.instances
+        if each.host == host
+    }
+
+
+def _of_ucx(variables: dict[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in variables.items()
+        if name.startswith(("UCX_", "CUDA_")) or name in (*LIBRARY_PATHS, "PATH")
     }
 
 

@@ -31,6 +31,24 @@ class Ready:
 
 
 @dataclass(frozen=True)
+class Rdma:
+    """OFED in its own words, and what the kernel says of an nvidia-peermem that it did not take."""
+
+    ofed: str = ""
+    refused: str = ""
+
+
+@dataclass(frozen=True)
+class Ucx:
+    """What the UCX of one engine offers as its user and with its variables: transports and their devices.
+    `warnings` are what it says of the list that the engine gives it."""
+
+    source: str = ""  # which one, and its version
+    transports: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Deep:
     """What takes a host longer to find out, so that only who asks for it gets it.
 
@@ -43,3 +61,4 @@ class Deep:
     fabric: Mapping[int, tuple[str, str]] = field(default_factory=dict)
     fabric_manager: str = ""  # its service's state
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    ucx: Mapping[str, Ucx] = field(default_factory=dict)  # by instance, where it has one already

@@ -22,6 +22,7 @@ from ansible.module_utils.pdctl_health import Unhealthy, journal, wait_healthy
 from ansible.module_utils.pdctl_host_lock import host_lock
 from ansible.module_utils.pdctl_install import brings_sources, foresee, install
 from ansible.module_utils.pdctl_journal import journaled
+from ansible.module_utils.pdctl_modules import Modules, check_peermem
 from ansible.module_utils.pdctl_observe import observe_rows
 from ansible.module_utils.pdctl_observe_files import secret_digest
 from ansible.module_utils.pdctl_record import TREE, Record
@@ -62,7 +63,7 @@ def converge(request: Row, secrets: Secrets, dry: bool, did: list[str]) -> None:
 def foretell(work: Work) -> None:
     work.did += [work.headline(row) for row in work.todo()]
     work.did += [line for row in work.todo() for line in drop_in_lines(dropped_in(work.have(row)))]
-    work.did += [effect_line([path]) for path in work.own_effects()]
+    work.did += [effect_line([path]) for path in work.own_effects()] + work.modules.foretell()
     work.did += [f"stop {row['name']}" for row in work.halt]
     work.did += [f"delete {key.replace(':', ' ', 1)}" for key in work.doomed if key in work.seen]
 
@@ -89,6 +90,7 @@ class Work:
         self.halt = [row for row in halt if not is_stopped(self.have(row))]
         self.units = [self.with_restart(row) for row in units]
         self.effects = due(self.put, self.seen, self.record.pending)
+        self.modules = Modules(self.put, self.seen, self.record.pending)
         self.open = dict(self.record.pending)  # what an interrupted run was at
         self.reached = False  # the units: their files come before them
         self.served: set[str] = set()  # names of units that a health gate let through
@@ -140,7 +142,8 @@ class Work:
 
     def left_out(self) -> dict[str, str]:
         """Files whose effect is still to follow, and what the record says of them."""
-        return {key: f"{' '.join(effect_of(path))} has not followed" for key, path in self.effects.items()}
+        files = {key: f"{' '.join(effect_of(path))} has not followed" for key, path in self.effects.items()}
+        return files | self.modules.owed()
 
     def unproven(self, after: Rows) -> dict[str, str]:
         """Units that no gate has let through, now or in an interrupted run before, and why."""
@@ -239,6 +242,7 @@ def put(todo: list[Row], work: Work) -> None:
         finally:
             work.did += work.apt.did
         work.done(*kinds["package"])
+    work.did += work.modules.bring_about()
     if kinds["venv"]:
         put_venvs(kinds["venv"], work.bundle)
         work.done(*kinds["venv"])

@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Mapping
 
 from ansible.module_utils.pdctl_apt_locks import wait_for_locks
-from ansible.module_utils.pdctl_apt_words import full_disk, reasons, troubles
+from ansible.module_utils.pdctl_apt_words import full_disk, reasons, site, troubles
 from ansible.module_utils.pdctl_audience import stay_for_audience
 from ansible.module_utils.pdctl_difference import Problem
 from ansible.module_utils.pdctl_observe_apt import dpkg_was_cut, unfinished
@@ -22,6 +22,7 @@ STALL_S = 30  # a mirror that sends nothing for so long is asked once more, then
 # What apt says when its lists are older than the repository, or were never fetched.
 STALE = ("Unable to locate package", "was not found", "has no installation candidate", "404  Not Found")
 LOOK_S = 1.0
+LOCAL = ("file:", "copy:", "cdrom:")  # apt's methods that need no network
 Done = subprocess.CompletedProcess[str]
 
 
@@ -134,17 +135,21 @@ class Apt:
 
 
 def late(stdout: str, limit_s: float) -> str:
-    """What apt was at when the time was up, by the last address it named; before any it names none."""
-    found = re.findall(r"^(?:Get|Ign|Err):\d+ (\S+)", stdout, re.MULTILINE)
-    sites = [found[-1]] if found else _sites()
+    """Who had not answered when the time was up: apt names a mirror once its answer begins."""
+    named = re.findall(r"^(?:Get|Ign|Err|Hit):\d+ (\S+)", stdout, re.MULTILINE)
+    remote = [one for one in _sites() if not one.startswith(LOCAL)]
+    silent = [one for one in remote if one not in map(site, named)]
+    begun = [one for one in named if not one.startswith(LOCAL)]
+    sites = silent or begun[-1:] or remote
     who = sites[0] if len(sites) == 1 else f"one of {', '.join(sites) or 'its repositories'}"
     limit = f"within {limit_s:g} s (`apt.fetch_timeout_s` in the spec)"
     return f"{who} did not send all that was asked of it {limit}"
 
 
 def _sites() -> list[str]:
-    done = _run(["apt-get", "indextargets", "--format", "$(REPO_URI)"], None)
-    return list(dict.fromkeys(line.rstrip("/") for line in done.stdout.split()))
+    """All that an update asks, of `'http://host/ubuntu/dists/jammy/InRelease' name 0` lines."""
+    done = _run(["apt-get", "update", "--print-uris"], None)
+    return list(dict.fromkeys(site(line.split("'")[1]) for line in done.stdout.splitlines() if "'" in line))
 
 
 def _run(command: list[str], limit_s: float | None) -> Done:

@@ -61,23 +61,23 @@ def needed(stdout: str) -> dict[str, str]:
     return {name.partition(":")[0]: version for name, version in rows}
 
 
+def site(address: str) -> str:
+    """`http://host/ubuntu` of `http://host/ubuntu jammy InRelease` and of a file's address below it."""
+    address = address.split(" ")[0]
+    return re.split(r"/(?:\./|dists/|pool/)", address + "/")[0].rstrip("/")
+
+
 def _trouble(line: str) -> Iterator[tuple[str, str]]:
     """The repository by its address as in sources.list, so that several lines on one are told once."""
     if found := SIGNATURE.search(line):
         key, _, owner = found["key"].partition(" ")
         who = f" ({owner})" if owner else ""
         mend = "install the key that the vendor gives now, as its keyring package or the `Signed-By` file"
-        yield _site(found["of"]), f"{KEYS[found['code']]}: {found['code']} {key}{who}; {mend}"
+        yield site(found["of"]), f"{KEYS[found['code']]}: {found['code']} {key}{who}; {mend}"
     elif found := FETCH.match(line):
-        yield _site(found["url"]), f"gives no {found['url'].rpartition('/')[2]}: {found['why'].strip()}"
+        yield site(found["url"]), f"gives no {found['url'].rpartition('/')[2]}: {found['why'].strip()}"
     elif found := NO_RELEASE.match(line):
-        yield _site(found["of"]), found["what"]
-
-
-def _site(address: str) -> str:
-    """`http://host/ubuntu` of `http://host/ubuntu jammy InRelease` and of a file's address below it."""
-    address = address.split(" ")[0]
-    return re.split(r"/(?:\./|dists/|pool/)", address + "/")[0].rstrip("/")
+        yield site(found["of"]), found["what"]
 
 
 def _existing(path: str) -> str:

@@ -14,6 +14,7 @@ from ansible.module_utils.pdctl_observe_files import contents, observe_directory
 from ansible.module_utils.pdctl_observe_foreign import foreign
 from ansible.module_utils.pdctl_observe_generations import kept_state
 from ansible.module_utils.pdctl_observe_packages import observe_packages
+from ansible.module_utils.pdctl_observe_peermem import peermem_facts
 from ansible.module_utils.pdctl_observe_ready import ready_facts
 from ansible.module_utils.pdctl_observe_stack import stack_facts
 from ansible.module_utils.pdctl_observe_units import observe_units
@@ -46,6 +47,7 @@ def observe(request: Row) -> Row:
     known["apt"] = apt_facts(wanted, rows, (record or {}).get("extras", []))
     if known["driver"] or any(row.get("family") for row in asked):
         known["stack"] = stack_facts()
+    known["rdma"] = peermem_facts(asked)
     if request.get("deep"):
         known["deep"] = deep_facts(request["deep"])
     known["ready"] = ready_facts([row["path"] for row in (*known["gpus"], *known["nics"])])

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterable
 from typing import Any
 
+from ansible.module_utils.pdctl_observe_ucx import ucx_facts
 from ansible.module_utils.pdctl_rows import Row
 
 # nvidia-smi --help-query-gpu; the same as "Fabric: State, Status" of `nvidia-smi -q`.
@@ -21,7 +22,7 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # nvidia-smi underlines the matrix's he
 
 def deep_facts(asked: Row) -> Row:
     """`asked`: `gpus`, whether to look at their links, and `names` to look up."""
-    known: Row = {"names": addresses(asked.get("names", []))}
+    known: Row = {"names": addresses(asked.get("names", [])), "ucx": ucx_facts(asked.get("ucx", {}))}
     if not asked.get("gpus") or shutil.which("nvidia-smi") is None:
         return known
     return {

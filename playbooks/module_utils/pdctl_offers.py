@@ -71,11 +71,11 @@ def candidate(policy: list[str]) -> str:
 
 
 def candidates(wanted: dict[str, str | None]) -> str:
-    """Each package with the version wanted, and what apt would take, from where."""
-    words = [
-        f"{name}: wanted {version or 'any'}, apt would take {candidate(_said('policy', name))}"
-        for name, version in wanted.items()
-    ]
+    """Each package with the version wanted, and what apt would take, from where; only those that it would not
+    take as wanted, where there are such."""
+    taken = {name: candidate(_said("policy", name)) for name in wanted}
+    others = [name for name, version in wanted.items() if version and taken[name].split(" ")[0] != version]
+    words = [f"{n}: wanted {wanted[n] or 'any'}, apt would take {taken[n]}" for n in others or wanted]
     return "; ".join(words)
 
 

@@ -15,6 +15,10 @@ from ansible.module_utils.pdctl_observe_packages import dpkg_known, dpkg_status
 from ansible.module_utils.pdctl_offers import candidates, lack, lacking, offers, vendors
 from ansible.module_utils.pdctl_rows import Row, Rows
 
+# The driver's modules are built against OFED's when the driver is set up; a transaction has no order for that
+# (NVIDIA GPUDirect RDMA documentation: OFED first).
+FIRST = ("doca-ofed",)
+BROKEN = "--fix-broken"  # what apt says to do, and does
 NEW = re.compile(r"^Inst (\S+) (?:\[[^]]*\] )?\((\S+) ", re.MULTILINE)
 GONE = re.compile(r"^(?:Purg|Remv) (\S+)", re.MULTILINE)
 
@@ -46,19 +50,41 @@ def put_packages(
     family = [name for name in before if any(belongs(row, name) for row in rows)]
     apt.resume({*names, *family, *ours.installed})
     try:
-        targets = [_target(row, bundle) for row in install] + _family_targets(rows)
-        if targets:
-            words = ["install", *_consent(rows, have, downgrade), *targets]
+        first = [_target(row, bundle) for row in install if row["name"] in FIRST]
+        rest = [_target(row, bundle) for row in install if row["name"] not in FIRST] + _family_targets(rows)
+        if first or rest:
+            consent = ["install", *_consent(rows, have, downgrade)]
+            words = [*consent, *first, *rest]
             must_be_offered(apt, install)
-            new, gone = _foretold(apt, words, install)
+            new, gone = _foretold(apt, words, rows, ours)
             refuse_holds(_held_by_others({*new, *gone}, rows), ours.held)
             refuse_mixture(rows, new)
             remember(sorted(new.keys() - before.keys() - set(names)))
-            apt.install(words)
+            for some in (first, rest):
+                if some:
+                    apt.install([*consent, *some])
     finally:
         apt.drop(_half_installed(before))
         hold(apt, rows)
     apt.mark("unhold", [row["name"] for row in rows if not row["hold"] and _is_held(have, row)])
+
+
+def mend_dependencies(apt: Apt, consent: list[str], rows: list[Row], ours: Ours) -> None:
+    """After a dpkg that was cut off some of a family are new and others old, and apt takes no names before that
+    is in order. It goes to the pins.
+    """
+    words = [*consent, BROKEN]
+    done = apt.simulate(words)
+    gone = GONE.findall(done.stdout)
+    refuse_holds(_held_by_others({*dict(NEW.findall(done.stdout)), *gone}, rows), ours.held)
+    others = [n for n in gone if n not in ours.installed and not any(belongs(row, n) for row in rows)]
+    if done.returncode or others:
+        how = f" but by removing {', '.join(others)}, which pdctl has not installed" if others else ""
+        raise Problem(
+            f"dependencies are broken here, and apt cannot mend them{how}. Nothing was done; run"
+            " `apt-get --fix-broken install` there, then apply again"
+        )
+    apt.install(words)
 
 
 def must_be_offered(apt: Apt, install: list[Row]) -> None:
@@ -125,14 +151,18 @@ def needs_install(row: Row, have: Row | None) -> bool:
     return have is None or row["version"] not in (None, have["version"])
 
 
-def _foretold(apt: Apt, words: list[str], install: list[Row]) -> tuple[dict[str, str], list[str]]:
+def _foretold(apt: Apt, words: list[str], rows: list[Row], ours: Ours) -> tuple[dict[str, str], list[str]]:
     """{package: version} to come, and packages to go; raises with what apt would take of each."""
     done = apt.simulate(words)
+    if done.returncode and BROKEN in done.stderr:
+        mend_dependencies(apt, [word for word in words if word == "install" or word[:2] == "--"], rows, ours)
+        done = apt.simulate(words)
     if done.returncode:
-        wanted = {row["name"]: row["version"] for row in install if not row.get("deb")}
+        along = needed(done.stdout)
+        refuse_holds(_held_by_others(along, rows), ours.held)
+        wanted = {row["name"]: row["version"] for row in rows if not row.get("deb")}
         said = reasons(done.stdout, done.stderr)
-        told = candidates({**wanted, **needed(done.stdout)})
-        raise Problem(f"apt finds no way to install it: {said} ({told})")
+        raise Problem(f"apt finds no way to install it: {said} ({candidates({**wanted, **along})})")
     return dict(NEW.findall(done.stdout)), GONE.findall(done.stdout)
 
 
@@ -166,14 +196,15 @@ def _target(row: Row, bundle: str) -> str:
 
 
 def _family_targets(rows: list[Row]) -> list[str]:
-    """Members at another version than their pin's, each with the version that some repository has of it.
+    """Members at another version than their pin's, each with the version that some repository has of it; not
+    those with a pin of their own.
 
     What none has is left to apt: a newer driver may come without it.
     """
     installed = dpkg_status([]) if any(row.get("family") for row in rows) else {}
-    found = []
+    found, pinned = [], {row["name"] for row in rows}
     for row in rows:
-        names = sorted(astray(row, installed)) if row.get("family") else []
+        names = sorted(astray(row, installed).keys() - pinned) if row.get("family") else []
         known = offers(names)
         for name in names:
             there = [offer.version for offer in known[name]]

@@ -23,4 +23,29 @@ STACK = (
         "Run `dpkg --configure -a` on the host.",
         "",
     ),
+    doubt(
+        "FACT036",
+        "A host's kernel did not take nvidia-peermem",
+        "It asks for RDMA functions as another RDMA stack had them: OFED changed after the driver's modules"
+        " were built. NICs cannot reach the memory of GPUs then. An apply that changes OFED builds them"
+        " anew.",
+        "Rebuild the driver's modules (`dkms build --force`, `dkms install --force`) and load it again.",
+        "",
+    ),
+    doubt(
+        "FACT037",
+        "The spec wants RDMA, and an engine's UCX has none",
+        "Asked as the service user with the engine's own variables. UCX would take TCP without a word, at a"
+        " part of the speed, or find no way at all. Only engines that are installed are asked.",
+        "Mend the port, the device files or rdma-core; or remove `nics` and `network.kind`.",
+        "",
+    ),
+    doubt(
+        "FACT038",
+        "An engine's UCX lacks a transport that is asked for, or that the memory of GPUs needs",
+        "Asked as the service user with the engine's own variables. UCX only warns of it; endpoints time out"
+        " minutes later. On one host cuda_ipc has to be left, between hosts cuda_copy.",
+        "Correct UCX_TLS, or use a UCX that was built with CUDA and RDMA.",
+        "",
+    ),
 )
