@@ -16,7 +16,7 @@ from pdctl.knowledge.adoption import NVIDIA_NAMES
 from pdctl.knowledge.gpus import GPUS
 from pdctl.knowledge.needs import GIB, PEERMEM
 from pdctl.knowledge.systems import system_name
-from pdctl.state import Package
+from pdctl.state import Package, Resource, Venv, key_of
 
 KEPT = {True: "kept in time", False: "kept in time by nothing", None: "in a container"}
 NO_GPUS = "no engine here uses GPUs"
@@ -188,9 +188,15 @@ def _ofed_idle(view: View) -> str:
     return _without_gpus(view) or ("" if pinned else "the spec pins no OFED")
 
 
-def _rdma_less(view: View) -> str:
-    moves = view.topology.spec.serving.mode == "disaggregated"
-    return _without_gpus(view) or ("" if moves else "no KV moves")
+def _ucx_idle(view: View) -> str:
+    if view.topology.spec.serving.mode != "disaggregated":
+        return "no KV moves"
+    there = any(isinstance(each, Venv) for each in view.wanted.values() if _is_there(view, each))
+    return _without_gpus(view) or ("" if there else "no engine is installed yet")
+
+
+def _is_there(view: View, resource: Resource) -> bool:
+    return key_of(view.host, resource) in view.glance.seen.state
 
 
 def _memlock(view: View) -> str:
@@ -260,7 +266,7 @@ ROWS = (
     Row("NICs", _rules(13, 14, 15, 18, 19, 20, 21), _nics, _without_gpus),
     Row("GPU to NIC", _rules(27), _direct, _rdma_idle),
     Row("OFED", _rules(36), _ofed, _ofed_idle),
-    Row("UCX", _rules(37, 38), ucx_found, _rdma_less),
+    Row("UCX", _rules(37, 38), ucx_found, _ucx_idle),
     Row("IOMMU", _rules(25), _iommu, _without_gpus),
     Row("ACS", _rules(26), _acs, _without_gpus),
     Row("memlock", _rules(28), _memlock, _without_gpus),

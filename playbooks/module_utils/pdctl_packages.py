@@ -70,9 +70,8 @@ def put_packages(
 
 
 def mend_dependencies(apt: Apt, consent: list[str], rows: list[Row], ours: Ours) -> None:
-    """After a dpkg that was cut off some of a family are new and others old, and apt takes no names before that
-    is in order. It goes to the pins.
-    """
+    """After a dpkg that was cut off some of a family are new and others old: before that is mended, apt takes
+    no names. It goes to the pins."""
     words = [*consent, BROKEN]
     done = apt.simulate(words)
     gone = GONE.findall(done.stdout)

@@ -67,7 +67,7 @@ def test_nothing_is_asked_of_gpus_where_there_is_no_driver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert deep_facts({"gpus": True, "names": []}) == {"names": {}}
+    assert deep_facts({"gpus": True, "names": []}) == {"names": {}, "ucx": {}}
 
 
 def test_each_answer_stands_for_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
