@@ -32,14 +32,14 @@ def doctor(
     topology = judgement.sound()
     _refuse_unknown(topology, host)
 
+    from pdctl.cli.reading import inspected
     from pdctl.hosts.checkup import checkups
-    from pdctl.spec.load import inspect_file
     from pdctl.verify.glance import glance
     from pdctl.views.console import out, print_json
     from pdctl.views.doctor import doctor_document, show_doctor, worst
 
     seen = glance(topology, folder_of(path), host, thorough=True)
-    found = checkups(topology, seen, inspect_file(path), host)
+    found = checkups(topology, seen, inspected(path), host)
     if json:
         print_json(doctor_document(topology.cluster, found))
     else:

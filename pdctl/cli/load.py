@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from pdctl.cli.reading import inspected, spec_bytes
 from pdctl.errors import SpecError
 from pdctl.hosts.timing import laps
 from pdctl.parts.cluster_lock import lock_file
-from pdctl.spec.load import Reading, inspect_file
+from pdctl.spec.load import Reading
 from pdctl.topology.judge import Judgement, files_of, judge, judge_more
 from pdctl.topology.model import Topology
 
@@ -30,7 +32,7 @@ def load_topology(path: Path) -> Topology:
 def load_reading(path: Path) -> tuple[Topology, Reading]:
     """The same, with the text, so that a plan can name the lines that ask for it."""
     with laps("load"):
-        seen = inspect_file(path)
+        seen = inspected(path)
     with laps("resolve"):
         judgement = _with_lock(judge(seen, files_of(seen)), path)
     tell_warnings(judgement)
@@ -42,14 +44,14 @@ def load_reading(path: Path) -> tuple[Topology, Reading]:
 def judge_spec(path: Path) -> Judgement:
     """All that can be said of the spec, raising nothing."""
     with laps("load"):
-        seen = inspect_file(path)
+        seen = inspected(path)
     with laps("resolve"):
         return _with_lock(judge(seen, files_of(seen)), path)
 
 
 def judge_without_lock(path: Path) -> Judgement:
     """The same, of the spec alone: for what makes the lock."""
-    seen = inspect_file(path)
+    seen = inspected(path)
     return judge(seen, files_of(seen))
 
 
@@ -62,11 +64,11 @@ def judge_with_hosts(path: Path) -> Judgement:
     from pdctl.verify.glance import glance
 
     topology = judgement.topology
-    return judge_more(inspect_file(path), judgement, unsuited(topology, glance(topology, folder_of(path))))
+    return judge_more(inspected(path), judgement, unsuited(topology, glance(topology, folder_of(path))))
 
 
 def _with_lock(judgement: Judgement, path: Path) -> Judgement:
-    if not lock_file(path).exists():
+    if judgement.topology is None or not os.path.lexists(lock_file(path)):
         return judgement
     from pdctl.desired.locking import judged_with_lock  # loads what renders files
 
@@ -90,7 +92,7 @@ def warn(lines: Iterable[str]) -> None:
 
 def text_of(path: Path) -> str:
     """The spec as it is written, for the history."""
-    return path.read_text(encoding="utf-8-sig")
+    return spec_bytes(path).decode("utf-8-sig")
 
 
 def folder_of(path: Path) -> Path:

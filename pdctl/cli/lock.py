@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pdctl.cli.alone import lock_alone, tell_alone
 from pdctl.cli.finish import Finish
 from pdctl.cli.load import judge_without_lock, tell_warnings
 from pdctl.cli.options import CLUSTER, Json, Spec
@@ -33,6 +35,9 @@ def lock(
     json: Json = False,
 ) -> None:
     """Resolve the spec to exact versions with hashes, and write them into cluster.lock beside it."""
+    if check and (alone := lock_alone(path)) is not None:
+        tell_alone(path, alone, json)
+        return
     judgement = judge_without_lock(path)
     tell_warnings(judgement)
     topology = judgement.sound()
@@ -84,7 +89,7 @@ def _made(topology: Topology, wants: Wanted, file: Path, upgrade: bool) -> dict[
 def _kept(file: Path) -> ClusterLock | None:
     from pdctl.parts.cluster_lock import read_lock
 
-    return read_lock(file) if file.exists() else None
+    return read_lock(file) if os.path.lexists(file) else None
 
 
 def _lines(file: Path, document: dict[str, Any], check: bool) -> list[str]:

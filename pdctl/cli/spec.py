@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from pdctl.cli.alone import lock_alone, tell_alone
 from pdctl.cli.finish import Finish
 from pdctl.cli.load import judge_spec, judge_with_hosts, tell_warnings
 from pdctl.cli.options import CLUSTER, Json, Spec
@@ -65,8 +67,8 @@ def validate(
     json: Json = False,
 ) -> None:
     """Check the spec without touching any host, or with a look at them."""
-    judgement = judge_with_hosts(path) if hosts else judge_spec(path)
     form = Form.JSON if json else form
+    judgement = _of_lock(path, form) or (judge_with_hosts(path) if hosts else judge_spec(path))
     if form is Form.TEXT and judgement.topology is not None:
         tell_warnings(judgement)
         typer.echo(_summary(str(path), judgement))
@@ -80,6 +82,20 @@ def validate(
         count = len(judgement.warnings)
         sys.stderr.write(f"{count} warning{'s' if count > 1 else ''}, and --strict allows none\n")
         raise Finish(2)
+
+
+def _of_lock(path: Path, form: Form) -> Judgement | None:
+    """What is wrong with a lock that is named in place of a spec; one that is whole is told at once."""
+    try:
+        found = lock_alone(path)
+    except SpecError as error:
+        return Judgement(str(path), None, errors=(error,))
+    if found is None:
+        return None
+    if form in (Form.TEXT, Form.JSON):
+        tell_alone(path, found, form is Form.JSON)
+        raise Finish(0)
+    return Judgement(str(path), None)
 
 
 def _print(judgement: Judgement, form: Form) -> None:

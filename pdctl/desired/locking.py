@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -45,7 +46,7 @@ class Moved(NamedTuple):
 def judged_with_lock(judgement: Judgement, spec: Path) -> Judgement:
     """The same, with the lock that lies beside the spec; one that is broken or stale adds errors."""
     path = lock_file(spec)
-    if judgement.topology is None or not path.exists():
+    if judgement.topology is None or not os.path.lexists(path):  # a link to nowhere is a broken lock
         return judgement
     try:
         lock = read_lock(path)

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pdctl.errors import Place, SpecError
+from pdctl.knowledge.locks import LOCK_FORMAT
 from pdctl.parts.lock import Entry, Lock, entry_of, lock_of
 
-FORMAT = "pdctl-lock/1"
+FORMAT = LOCK_FORMAT
 HEAD = "# Every exact version of cluster `{cluster}`. Written by `pdctl lock`: commit it beside the spec.\n"
 SOURCE, APT = "from", "apt"
-_TITLE = re.compile(r"\[([a-z][a-z0-9-]*)(?: ([a-z0-9.-]+))?\]")
+_TITLE = re.compile(r"\[([a-z][a-z0-9-]*)(?: ([a-z0-9.-]+))?(?:: ([0-9]{1,6}) lines?)?\]")
 _PAIR = re.compile(r"([a-z0-9][a-z0-9 .+_-]*) = (\S.*)")
 MAX_BYTES = 4 << 20
 
@@ -54,10 +55,10 @@ def lock_text(lock: ClusterLock) -> str:
     parts = [HEAD.format(cluster=lock.cluster), f"{FORMAT} {source_digest(lock.source)}\n"]
     parts += ["\n", f"[{SOURCE}]\n", *_pairs(lock.source)]
     for system in sorted(lock.packages):
-        parts += ["\n", f"[{APT} {system}]\n", *_pairs(lock.packages[system])]
+        parts += ["\n", _title(APT, system, len(lock.packages[system])), *_pairs(lock.packages[system])]
     for name, python in sorted(lock.environments):
         entries = sorted(lock.environments[name, python].entries)
-        parts += ["\n", f"[{name} {python}]\n", *(f"{entry.requirement}\n" for entry in entries)]
+        parts += ["\n", _title(name, python, len(entries)), *(f"{entry.requirement}\n" for entry in entries)]
     return "".join(parts)
 
 
@@ -87,6 +88,7 @@ class _Section(NamedTuple):
     of: str  # a system or a Python
     line: int
     rows: list[tuple[int, str]]
+    written: int | None  # lines, as its title has it
 
 
 def parse_cluster_lock(text: str, path: Path) -> ClusterLock:
@@ -99,7 +101,7 @@ def parse_cluster_lock(text: str, path: Path) -> ClusterLock:
     source, lines = _source(sections, path)
     if source_digest(source) != digest:
         raise refusal(path, rows[0][0], f"the section [{SOURCE}] is not the one it was written with")
-    return ClusterLock(
+    lock = ClusterLock(
         cluster=_cluster(text),
         source=source,
         packages={s.of: dict(_read_pairs(s, path)) for s in sections if s.name == APT},
@@ -108,6 +110,8 @@ def parse_cluster_lock(text: str, path: Path) -> ClusterLock:
         },
         lines=lines,
     )
+    _counted(sections, path)  # last: what a line has that is none says more
+    return lock
 
 
 def refusal(path: Path, line: int, why: str) -> SpecError:
@@ -128,7 +132,7 @@ def _sections(rows: list[tuple[int, str]], path: Path) -> Iterator[_Section]:
         if title := _TITLE.fullmatch(line):
             if section:
                 yield section
-            section = _Section(title[1], title[2] or "", number, [])
+            section = _Section(title[1], title[2] or "", number, [], int(title[3]) if title[3] else None)
             if (section.name, section.of) in seen:
                 raise refusal(path, number, f"the section {line} is there twice")
             seen.add((section.name, section.of))
@@ -138,6 +142,19 @@ def _sections(rows: list[tuple[int, str]], path: Path) -> Iterator[_Section]:
             section.rows.append((number, line))
     if section:
         yield section
+
+
+def _counted(sections: list[_Section], path: Path) -> None:
+    """A line that an editor or a merge has lost would be a wheel that hosts lack."""
+    for section in sections:
+        if section.written not in (None, len(section.rows)):
+            counted = f"{section.written} line{'' if section.written == 1 else 's'}"
+            raise refusal(
+                path,
+                section.line,
+                f"the section [{section.name} {section.of}] was written with {counted} and has"
+                f" {len(section.rows)}",
+            )
 
 
 def _source(sections: list[_Section], path: Path) -> tuple[dict[str, str], dict[str, int]]:
@@ -168,6 +185,10 @@ def _entries(section: _Section, path: Path) -> Iterator[Entry]:
             )
         seen.add(entry.name)
         yield entry
+
+
+def _title(name: str, of: str, lines: int) -> str:
+    return f"[{name} {of}: {lines} line{'' if lines == 1 else 's'}]\n"
 
 
 def _pairs(values: Mapping[str, str]) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from pdctl.errors import ErrorGroup, Place, SpecError
+from pdctl.knowledge.locks import is_lock
 from pdctl.spec import rules
 from pdctl.spec.compose import Document, Node, compose
 from pdctl.spec.finding import Finding, Problem
@@ -21,6 +24,7 @@ from pdctl.spec.secrecy import leaks
 from pdctl.spec.source import MAX_BYTES, Source, source
 
 MOST_SHOWN = 100
+LOCK_HINT = "name its spec; `pdctl validate` alone takes a lock, and says whether it is whole"
 UNREADABLE_HINT = "`pdctl init` writes a starter file"
 
 
@@ -95,6 +99,10 @@ def inspect(raw: str | bytes, name: str) -> Inspection:
         origin = source(raw, name)
     except SpecError as error:
         return Inspection(name, (error,))
+    if is_lock(origin.text):
+        return Inspection(
+            name, tuple(worded([Problem("SYNTAX015", 0, (), "is a lock, not a spec", LOCK_HINT)], origin))
+        )
     document = compose(origin)
     verdict = _judge(document)
     problems = [*verdict.problems, *document.problems, *_new_leaks(origin, verdict.problems)]
@@ -117,17 +125,27 @@ def inspect_file(path: Path) -> Inspection:
 
 
 def contents(path: Path) -> bytes:
-    """The bytes of the file, one more than is allowed at most. Raises SpecError when there are none."""
+    """The bytes of the file, one more than is allowed at most. Raises SpecError when there are none.
+
+    Opened without waiting, since a pipe might have no writer; whoever calls it reads pipes apart.
+    """
     try:
-        with path.open("rb") as file:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise unreadable(path, "is a pipe or a device, not a file")
             return file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise _unreadable(path, "does not exist") from None
+        raise unreadable(path, "does not exist") from None
     except IsADirectoryError:
-        raise _unreadable(path, "is a directory, not a file") from None
+        raise unreadable(path, "is a directory, not a file") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = getattr(error, "strerror", None) or str(error)
-        raise _unreadable(path, f"cannot be read: {reason}") from None
+        raise unreadable(path, f"cannot be read: {reason}") from None
+
+
+def unreadable(path: Path, why: str) -> SpecError:
+    return SpecError(why, where=Place(str(path)), hint=UNREADABLE_HINT, rule="FILE001")
 
 
 def group(errors: Sequence[SpecError], name: str, left_out: int = 0) -> ErrorGroup:
@@ -149,10 +167,6 @@ def worded(problems: list[Problem], origin: Source) -> list[SpecError]:
         )
         for p in sorted(problems, key=lambda p: p.offset)
     ]
-
-
-def _unreadable(path: Path, why: str) -> SpecError:
-    return SpecError(why, where=Place(str(path)), hint=UNREADABLE_HINT, rule="FILE001")
 
 
 class _Verdict(NamedTuple):

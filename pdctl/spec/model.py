@@ -12,6 +12,8 @@ from pdctl.spec.serving import Serving
 from pdctl.spec.values import (
     AbsolutePath,
     Address,
+    Commit,
+    DebVersion,
     EnvName,
     FileName,
     HostName,
@@ -22,11 +24,12 @@ from pdctl.spec.values import (
     Package,
     Port,
     Positive,
+    PythonVersion,
     Reason,
+    Release,
     RuleId,
     Section,
     SshFile,
-    Version,
     Word,
     optional,
 )
@@ -87,10 +90,10 @@ class Stack(Section):
     """Version pins. `base` names a shipped set; single pins override it. All are quoted text."""
 
     base: Word | None = Field(None, description="A shipped set of pins, e.g. `article-2025`.")
-    driver: Version | None = Field(None, description="NVIDIA driver package version.")
+    driver: DebVersion | None = Field(None, description="NVIDIA driver package version.")
     driver_package: Package | None = Field(None, description="Driver package name.")
-    fabricmanager: Version | None = Field(None, description="Fabric Manager package version.")
-    nvlsm: Version | None = Field(
+    fabricmanager: DebVersion | None = Field(None, description="Fabric Manager package version.")
+    nvlsm: DebVersion | None = Field(
         None,
         description="NVLink subnet manager's package version, for boards that need it (B200, B300); default:"
         " the repository's newest when it is installed, held from then on.",
@@ -103,23 +106,23 @@ class Stack(Section):
         description="Metapackage of the kernel headers that the driver's modules are built with, for hosts"
         " with another kernel than their system's generic one, e.g. `linux-headers-generic-hwe-22.04`.",
     )
-    cuda: Version | None = Field(None, description="CUDA toolkit component version.")
-    doca_ofed: Version | None = Field(None, description="DOCA-OFED version.")
-    ucx: Version | None = Field(
+    cuda: DebVersion | None = Field(None, description="CUDA toolkit component version.")
+    doca_ofed: DebVersion | None = Field(None, description="DOCA-OFED version.")
+    ucx: Release | None = Field(
         None,
         description="UCX version, for NIXL built from source; this version of pdctl installs the nixl wheel,"
         " which brings its own.",
     )
-    nixl: Version | None = Field(None, description="NIXL wheel version.")
-    nixl_commit: Version | None = Field(
+    nixl: Release | None = Field(None, description="NIXL wheel version.")
+    nixl_commit: Commit | None = Field(
         None,
         description="NIXL git commit, for NIXL built from source; this version of pdctl installs the nixl"
         " wheel.",
     )
-    lmcache: Version | None = Field(None, description="LMCache version.")
-    vllm: Version | None = Field(None, description="vLLM version.")
-    torch: Version | None = Field(None, description="PyTorch version.")
-    python: Version | None = Field(None, description='Python of the serving environment, e.g. "3.12".')
+    lmcache: Release | None = Field(None, description="LMCache version.")
+    vllm: Release | None = Field(None, description="vLLM version.")
+    torch: Release | None = Field(None, description="PyTorch version.")
+    python: PythonVersion | None = Field(None, description='Python of the serving environment, e.g. "3.12".')
 
 
 def _stack(value: Any) -> Any:

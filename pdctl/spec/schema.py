@@ -9,7 +9,7 @@ from typing import Any
 from pdctl.knowledge.stacks import STACKS
 from pdctl.spec.fields import walk
 from pdctl.spec.model import Cluster
-from pdctl.spec.values import HOST_NAME, VERSION
+from pdctl.spec.values import COMMIT, DEB_VERSION, HOST_NAME, PYTHON, RELEASE
 
 Json = dict[str, Any]
 
@@ -20,13 +20,15 @@ SHORTHANDS: dict[str, Json] = {
     "Engine": {"type": "string", "enum": ["vllm", "simulator"]},
     "Place": {"type": "string", "pattern": f"^({HOST_NAME})$"},
 }
+VERSIONS = {f"^({form})$" for form in (COMMIT, DEB_VERSION, PYTHON, RELEASE)}
 INTRODUCTION = """\
 # cluster.yaml
 
 One file describes one cluster. Every command takes it as an optional argument; the default is
-`./cluster.yaml`. It is read as YAML 1.2: unknown keys, duplicate keys and values of the wrong type are
-errors, and all errors are shown at once with their lines. Versions are text, so numbers go in quotes:
-`"1.10"`. Anchors and merge keys (`<<`) are allowed, tags are not. Secrets never stand in the file.
+`./cluster.yaml`; a pipe such as bash's `<(...)` will do. It is read as YAML 1.2: unknown keys, duplicate keys
+and values of the wrong type are errors, and all errors are shown at once with their lines. Versions are text,
+so numbers go in quotes: `"1.10"`. Anchors and merge keys (`<<`) are allowed, tags are not. Secrets never stand
+in the file.
 
 `docs/schema/cluster.schema.json` gives editors completion and marks what is refused by its form. `pdctl init`
 writes a starter file, `pdctl validate` checks a file without touching a host, and `pdctl explain
@@ -194,7 +196,7 @@ def _number(field: Json) -> str:
 
 
 def _text(field: Json) -> str:
-    return "version" if field.get("pattern") == f"^({VERSION})$" else "text"
+    return "version" if field.get("pattern") in VERSIONS else "text"
 
 
 def _mapping(field: Json) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -16,8 +17,13 @@ ANSIBLE_GROUPS = ("all", "ungrouped")  # in every inventory of Ansible, which ta
 HOST_NAME = r"[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?"
 DNS_LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 ENV_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,127}"
-# Debian and Python versions and commits; `latest` pins nothing, hence the digit.
-VERSION = r"(?=.*[0-9])[A-Za-z0-9][A-Za-z0-9.+:~_-]{0,79}"
+# PEP 440 without its odd spellings; a local version such as `+cu128` too.
+RELEASE = r"[0-9]+(\.[0-9]+)*((a|b|rc)[0-9]+)?(\.post[0-9]+)?(\.dev[0-9]+)?(\+[a-z0-9]+([.][a-z0-9]+)*)?"
+PYTHON = r"3\.[0-9]{1,2}(\.[0-9]{1,2})?"
+COMMIT = r"[0-9a-f]{7,40}"
+# Debian policy 5.6.12: it begins with a digit, and so does what follows an epoch.
+DEB_VERSION = r"([0-9]+:)?[0-9][A-Za-z0-9.+~]*(-[A-Za-z0-9.+~]+){0,3}"
+LONGEST_VERSION = 80
 # Debian policy 5.6.1; a name that ends in - or + would tell apt to remove or install something else.
 PACKAGE = r"[a-z0-9][a-z0-9+.-]*[a-z0-9]"
 # Hugging Face repository ids: one or two parts.
@@ -144,10 +150,17 @@ def _env_name(value: str) -> str:
     return value
 
 
-def _version(value: str) -> str:
-    if not re.fullmatch(VERSION, value):
-        raise ValueError("is not a version: use digits, letters and . + : ~ _ - (at most 80)")
-    return value
+def _form(pattern: str, what: str) -> Callable[[str], str]:
+    """A check of a version's form, which offers the part of the text that has it."""
+
+    def check(value: str) -> str:
+        if re.fullmatch(pattern, value) and len(value) <= LONGEST_VERSION:
+            return value
+        inner = re.search(rf"(?<![0-9.])({pattern})$", value[:LONGEST_VERSION])
+        offer = f'; did you mean "{inner[1]}"?' if inner and "." in inner[1] else ""
+        raise ValueError(f"is not {what}{offer}")
+
+    return check
 
 
 def _package(value: str) -> str:
@@ -248,7 +261,20 @@ HashSeed = Annotated[str, _pattern("[0-9]{1,10}"), AfterValidator(_hash_seed)]
 EnvName = Annotated[str, _pattern(ENV_NAME), AfterValidator(_env_name)]
 Environment = Annotated[dict[EnvName, Text], Field(max_length=256)]
 Labels = Annotated[dict[Line, Text], Field(max_length=64)]
-Version = Annotated[str, _pattern(VERSION), AfterValidator(_version)]
+Release = Annotated[
+    str, _pattern(RELEASE), AfterValidator(_form(RELEASE, 'a release: write it as on PyPI, e.g. "0.11.0"'))
+]
+PythonVersion = Annotated[
+    str, _pattern(PYTHON), AfterValidator(_form(PYTHON, 'a version of Python: write it as "3.12"'))
+]
+Commit = Annotated[
+    str, _pattern(COMMIT), AfterValidator(_form(COMMIT, "a commit: write 7 to 40 of its hex digits"))
+]
+DebVersion = Annotated[
+    str,
+    _pattern(DEB_VERSION),
+    AfterValidator(_form(DEB_VERSION, "a version of a Debian package: write it as `apt list -a` does")),
+]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
 TensorParallel = Annotated[int, Field(ge=1, le=64)]

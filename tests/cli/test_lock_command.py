@@ -61,6 +61,42 @@ def test_a_stale_lock_stops_validate_and_diff_before_any_host_is_asked(folder: P
     )
 
 
+@pytest.mark.parametrize("words", [("validate",), ("lock", "--check")])
+def test_a_lock_is_checked_alone(folder: Path, words: tuple[str, ...]) -> None:
+    (folder / "cluster.yaml").unlink()
+    done = pdctl(folder, *words, "cluster.lock")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(
+        "cluster.lock is a whole lock of cluster `chat`: 4 wheels of engine-cuda 3.12"
+    )
+    assert "`pdctl lock --check cluster.yaml`" in done.stdout
+    document = json.loads(pdctl(folder, *words, "cluster.lock", "--json").stdout)
+    assert document["whole"] and document["source"]["nixl"] == "1.5.1"
+    lines = (folder / "cluster.lock").read_text().splitlines(keepends=True)
+    (folder / "cluster.lock").write_text("".join(line for line in lines if not line.startswith("vllm==")))
+    done = pdctl(folder, *words, "cluster.lock")
+    assert done.returncode == 1 and "[LOCK001]" in done.stderr and "was written with" in done.stderr
+
+
+def test_a_whole_lock_has_no_findings_for_machines_and_a_damaged_one_has(folder: Path) -> None:
+    def results() -> list[object]:
+        found: list[object] = json.loads(
+            pdctl(folder, "validate", "cluster.lock", "--format", "sarif").stdout
+        )["runs"][0]["results"]
+        return found
+
+    assert results() == []
+    (folder / "cluster.lock").write_text("pdctl-lock/1 sha256:00\n")
+    assert len(results()) == 1
+
+
+@pytest.mark.parametrize("command", ["diff", "apply", "render", "lock"])
+def test_a_lock_is_no_spec_for_other_commands(folder: Path, command: str) -> None:
+    done = pdctl(folder, command, "cluster.lock")
+    assert done.returncode == 1, done.stdout
+    assert "is a lock, not a spec [SYNTAX015]" in done.stderr and "Traceback" not in done.stderr
+
+
 def test_an_interrupted_lock_leaves_the_old_one(tmp_path: Path) -> None:
     uv_program(print)
     (tmp_path / "cluster.yaml").write_text(sound_but_for(SIMULATOR))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -120,6 +122,11 @@ def test_a_dependency_may_be_edited_but_not_the_stack(tmp_path: Path) -> None:
     assert found.name.endswith("cluster.lock")
 
 
+def without(start: str) -> Callable[[str], str]:
+    """As a merge loses a line."""
+    return lambda text: "".join(f"{line}\n" for line in text.splitlines() if not line.startswith(start))
+
+
 @pytest.mark.parametrize(
     ("spoil", "line", "says"),
     [
@@ -137,6 +144,10 @@ def test_a_dependency_may_be_edited_but_not_the_stack(tmp_path: Path) -> None:
         (lambda text: text + "\0" * (5 << 20), 0, "is larger than 4 MiB"),
         (lambda text: text.replace("pdctl-lock/1", "pdctl-lock/9"), 2, "does not begin with"),
         (lambda text: "<<<<<<< ours\n" + text, 1, "does not begin with"),
+        (without("aiohttp=="), 0, "was written with"),
+        (without("torch=="), 0, "was written with 4 lines and has 3"),
+        (lambda text: "\n".join(text.splitlines()[:-1]), 0, "was written with"),
+        (lambda text: text.replace("lines]", "line]").replace(": 1", ": 2"), 0, "was written with"),
     ],
 )
 def test_what_is_no_lock_is_one_error_with_its_line(tmp_path: Path, spoil, line: int, says: str) -> None:  # type: ignore[no-untyped-def]
@@ -144,6 +155,18 @@ def test_what_is_no_lock_is_one_error_with_its_line(tmp_path: Path, spoil, line:
     ((rule, at, message),) = told(found)
     assert rule == "LOCK001" and says in message
     assert not line or at == line
+
+
+def test_a_lock_of_a_pdctl_that_did_not_count_is_taken(tmp_path: Path) -> None:
+    text = re.sub(r": \d+ lines?\]", "]", lock_text(with_proxy(lock_for(STACK))))
+    assert not beside(tmp_path, text, STACK).errors
+
+
+@pytest.mark.parametrize("target", ["cluster.lock", "nowhere.lock"])
+def test_a_link_that_leads_nowhere_is_a_broken_lock_and_not_none(tmp_path: Path, target: str) -> None:
+    (tmp_path / "cluster.lock").symlink_to(tmp_path / target)
+    found = judged_with_lock(judged(STACK), tmp_path / "cluster.yaml")
+    assert [rule for rule, *_ in told(found)] == ["LOCK001"] and "cannot be read" in told(found)[0][2]
 
 
 def test_a_lock_that_is_not_text_is_refused(tmp_path: Path) -> None:

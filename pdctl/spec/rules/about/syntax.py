@@ -117,7 +117,7 @@ SYNTAX = (
     About(
         "SYNTAX015",
         "The file is empty or no mapping",
-        "A spec is a mapping of keys to values.",
+        "A spec is a mapping of keys to values. A cluster.lock is none, but for `validate` and `lock --check`.",
         "Begin it like `cluster: chat`; `pdctl init` writes a starter file.",
     ),
 )
