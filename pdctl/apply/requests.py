@@ -15,11 +15,19 @@ from pdctl.plan.model import Owed, Plan, Step, StepKind
 from pdctl.plan.reboot_request import reboot_request
 from pdctl.plan.steps import PUT_TITLE
 from pdctl.spec.places import beside
-from pdctl.state import Directory, File, Key, Package, Resource, State, Unit, User, Venv
+from pdctl.state import Directory, File, Key, Package, Resource, State, Unit, User, Venv, Weights
 from pdctl.state.codec import resource_to_json
 
 # Each kind needs those before it: owners exist before their files, apt's pins before packages.
-ORDER: dict[type[Resource], int] = {User: 0, Directory: 1, File: 2, Package: 3, Venv: 4, Unit: 5}
+ORDER: dict[type[Resource], int] = {
+    User: 0,
+    Directory: 1,
+    File: 2,
+    Package: 3,
+    Venv: 4,
+    Weights: 5,
+    Unit: 6,
+}
 # What a step asks the module for; what is stopped or deleted are things that left the spec.
 FIELD = {
     StepKind.PUT: "put",
@@ -42,6 +50,7 @@ class Supply:
     sizes: Mapping[str, int]
     folder: str  # on the controller
     installer: str = ""  # uv's wheel
+    manifests: Mapping[tuple[str, str], str] = field(default_factory=dict)  # of models, by id and revision
 
 
 @dataclass(frozen=True)
@@ -207,6 +216,9 @@ def _row(resource: Resource, restart: bool, supply: Supply) -> dict[str, Any]:
         resource = replace(resource, restart=restart)
     if isinstance(resource, Package) and resource.deb and resource.deb in supply.debs:
         resource = replace(resource, deb=supply.debs[resource.deb])
+    if isinstance(resource, Weights):
+        manifest = supply.manifests.get((resource.repo, resource.revision), "")
+        resource = replace(resource, manifest=manifest)
     return resource_to_json(resource, full=True)
 
 
@@ -227,6 +239,8 @@ def _deliveries(order: Order, host: str, step: Step, keys: list[Key]) -> dict[st
         for row in _rows(order, step, keys)
         if row.get("secret")
     }
+    if any(row["kind"] == "weights" for row in made):
+        found["pdctl_weights"] = True
     return found | ({"pdctl_secrets": secrets} if secrets else {})
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from pdctl.apply.look import Look
 from pdctl.apply.requests import Supply
 from pdctl.bundle.collect import Bundle, Given, Runtime, collect, default_folder
+from pdctl.bundle.weights import manifests
 from pdctl.desired.layout import VOCABULARY_IN_BUNDLE
 from pdctl.desired.runtime import OWN_PARTS
 from pdctl.knowledge.locks import INSTALLER
@@ -39,7 +40,7 @@ def supply_for(seen: Look, folder: Path | None, progress: Callable[[str], None])
         # The only runtime that brings packages and a model.
         runtimes.add(Runtime("engine-cpu", SYSTEM_PYTHON[CPU_ENGINE_SYSTEM]))
     if not runtimes and not venvs and not given:
-        return Supply({}, {}, {}, str(where))
+        return Supply({}, {}, {}, str(where), manifests=manifests(where))
     return as_supply(collect(runtimes, where, progress=progress, given=given), where)
 
 
@@ -49,6 +50,7 @@ def as_supply(bundle: Bundle, where: Path) -> Supply:
         debs={d.name: d.file for d in bundle.debs},
         sizes={item.file: item.size for item in (*bundle.wheels, *bundle.debs, *bundle.models)},
         folder=str(where.absolute()),
+        manifests=manifests(where),
         installer=next((w.file for w in bundle.wheels if w.name == INSTALLER), ""),
     )
 

@@ -28,17 +28,24 @@ def bundle(
             help="Only for hosts with this Python, e.g. 3.10. Default: every Python.", show_default=False
         ),
     ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Also what each file of this model must be, as `ID` or `ID@REVISION`.", show_default=False
+        ),
+    ] = None,
     out_dir: BundleDir = None,
     json: Json = False,
 ) -> None:
     """Collect wheels, packages and models on this machine; only what is missing is fetched."""
     from pdctl.bundle.collect import collect, default_folder
+    from pdctl.bundle.weights import add_model
     from pdctl.views.console import print_json
 
     where: Path = out_dir or default_folder()
     found = collect(_runtimes(runtime, python), where, progress=lambda line: typer.echo(line, err=True))
-    files = [item.file for item in (*found.wheels, *found.debs, *found.models)]
-    size = sum(item.size for item in (*found.wheels, *found.debs, *found.models))
+    items = [*found.wheels, *found.debs, *found.models, *(add_model(each, where) for each in model or ())]
+    files, size = [item.file for item in items], sum(item.size for item in items)
     if json:
         print_json({"folder": str(where), "bytes": size, "files": files})
     else:

@@ -25,6 +25,8 @@ from pdctl.desired.proxy import proxy_config
 from pdctl.desired.repositories import repositories
 from pdctl.desired.runtime import engine_runtime, proxy_runtime
 from pdctl.desired.units import config_file, instance_unit, proxy_unit, secrets_path
+from pdctl.desired.weights import HUB_CACHE
+from pdctl.desired.weights import weights as of_model
 from pdctl.knowledge.models import TINY
 from pdctl.knowledge.vocabularies import VOCABULARIES
 from pdctl.parts.tiny_model import TINY_MODEL
@@ -93,7 +95,9 @@ def _engines(topology: Topology, instances: list[Instance], secrets: list[File])
     yield from words
     if downloads(topology):
         yield Directory(MODELS)
-        yield Directory(DOWNLOADS, owner=SERVICE_USER, group=SERVICE_USER, mode="0750")
+        for folder in (DOWNLOADS, HUB_CACHE):
+            yield Directory(folder, owner=SERVICE_USER, group=SERVICE_USER, mode="0750")
+    yield from of_model(topology, instances, venv, secrets[0].path if secrets else "")
     for instance in instances:
         inputs = [*secrets, *weights, *words]
         if instance.role is not Role.SERVER and topology.spec.serving.connector == "lmcache":

@@ -20,7 +20,7 @@ from pydantic import (
 from pdctl.errors import HostError
 from pdctl.hosts.observation import Facts, Kept, OwedReboot, OwedRestart
 from pdctl.plan.foreign import Foreign
-from pdctl.state import Directory, File, Package, Unit, User, Venv
+from pdctl.state import Directory, File, Package, Unit, User, Venv, Weights
 
 RECORD_VERSION = 1
 
@@ -39,6 +39,7 @@ Row = Annotated[
     | Annotated[File, Tag("file")]
     | Annotated[Package, Tag("package")]
     | Annotated[Venv, Tag("venv")]
+    | Annotated[Weights, Tag("weights")]
     | Annotated[Unit, Tag("unit")],
     Discriminator(_kind),
 ]

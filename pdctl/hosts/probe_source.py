@@ -37,6 +37,7 @@ MODULES = (
     "pdctl_observe_deep",
     "pdctl_observe_units",
     "pdctl_observe_venvs",
+    "pdctl_observe_weights",
     "pdctl_recorded",
     "pdctl_observe",
 )

@@ -32,6 +32,7 @@ LAYER_OF_KIND = {
     "directory": Layer.BASE,
     "package": Layer.PACKAGES,
     "venv": Layer.RUNTIME,
+    "weights": Layer.MODEL,
     "file": Layer.CONFIG,
     "unit": Layer.UNITS,
 }

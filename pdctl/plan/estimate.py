@@ -17,7 +17,7 @@ from pdctl.knowledge.durations import (
     VENV_UNKNOWN,
 )
 from pdctl.plan.model import Plan, Step, StepKind
-from pdctl.state import Key, Package, Resource, State, Unit, Venv
+from pdctl.state import Key, Package, Resource, State, Unit, Venv, Weights
 from pdctl.topology.leases import lease_s
 from pdctl.topology.model import Role, Topology
 
@@ -128,6 +128,8 @@ def _put(resource: Resource | None) -> Estimate:
     if isinstance(resource, Package):
         known = [seconds for name, seconds in PACKAGE_S.items() if resource.name.startswith(name)]
         return _fixed(known[0] if known else ANY_PACKAGE_S)
+    if isinstance(resource, Weights):
+        return Estimate() if resource.given else Estimate(unknown=(f"the download of {resource.repo}",))
     if isinstance(resource, Venv):
         name = resource.path.rsplit("/", 1)[1].rsplit("-", 1)[0]
         if name in VENV_UNKNOWN:

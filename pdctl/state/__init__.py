@@ -10,6 +10,7 @@ from pdctl.state.model import (
     Unit,
     User,
     Venv,
+    Weights,
     difference,
     key_of,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "Unit",
     "User",
     "Venv",
+    "Weights",
     "difference",
     "key_of",
 ]

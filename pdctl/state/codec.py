@@ -10,7 +10,7 @@ from typing import Any
 from pdctl.state.model import KINDS, Resource, kind_of
 
 # Not compared, and yet observed and recorded.
-OBSERVED_TOO = ("invocation", "control", "ports")
+OBSERVED_TOO = ("invocation", "control", "ports", "repo", "given")
 
 
 def resource_to_json(resource: Resource, *, full: bool = False) -> dict[str, Any]:

@@ -115,6 +115,32 @@ class Venv:
 
 
 @dataclass(frozen=True)
+class Weights:
+    """A model's files in one folder, of one revision; `damage` names those that are not as they must be.
+
+    `repo` is where they come from; a folder that is `given` is somebody else's to fill, and only looked at.
+    `tool` is the environment whose huggingface_hub fetches them as `owner`, with the variables of
+    `environment` and a token out of the file `secrets`. `manifest` (JSON) says what each file must be.
+    """
+
+    path: str
+    revision: str
+    damage: tuple[str, ...] = ()
+    repo: str = field(default="", compare=False)
+    given: bool = field(default=False, compare=False)
+    offline: bool = field(default=False, compare=False)
+    tool: str = field(default="", compare=False)
+    owner: str = field(default="root", compare=False)
+    environment: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
+    secrets: str = field(default="", compare=False)
+    manifest: str = field(default="", compare=False, repr=False)
+
+    @property
+    def id(self) -> str:
+        return f"weights:{self.path}"
+
+
+@dataclass(frozen=True)
 class Unit:
     """A systemd service and the process behind it.
 
@@ -163,7 +189,7 @@ class Unit:
         return f"unit:{self.name}"
 
 
-Resource = User | Directory | File | Package | Venv | Unit
+Resource = User | Directory | File | Package | Venv | Weights | Unit
 State = Mapping[Key, Resource]
 
 KINDS: dict[str, type[Resource]] = {
@@ -172,6 +198,7 @@ KINDS: dict[str, type[Resource]] = {
     "file": File,
     "package": Package,
     "venv": Venv,
+    "weights": Weights,
     "unit": Unit,
 }
 

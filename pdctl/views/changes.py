@@ -127,9 +127,9 @@ def _short(resource_id: str) -> str:
         return "unit"
     if kind == "file":
         return "unit file" if rest.startswith(UNITS) else rest.rsplit("/", 1)[1]
-    return (
-        rest.rsplit("/", 1)[1] if kind == "venv" else f"{kind} {rest}" if kind != "directory" else f"{rest}/"
-    )
+    if kind in ("venv", "weights"):
+        return rest.rsplit("/", 1)[1]
+    return f"{rest}/" if kind == "directory" else f"{kind} {rest}"
 
 
 def _signature(owner: str, rows: Sequence[Row]) -> tuple[Any, ...]:

@@ -22,6 +22,10 @@ options:
     description: Variables of each secret file, by path.
     type: dict
     default: {}
+  weights:
+    description: Whether this is about the weights of models alone, or about all else.
+    type: bool
+    default: false
 author: pdctl
 """
 
@@ -47,7 +51,7 @@ import os
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.pdctl_apply import converge
 from ansible.module_utils.pdctl_difference import Problem, told
-from ansible.module_utils.pdctl_request import decoded
+from ansible.module_utils.pdctl_request import chosen, decoded
 
 
 def main() -> None:
@@ -55,11 +59,13 @@ def main() -> None:
     arguments = {
         "request": {"type": "raw", "required": True},
         "secrets": {"type": "dict", "default": {}, "no_log": True},
+        "weights": {"type": "bool", "default": False},
     }
     module = AnsibleModule(arguments, supports_check_mode=True)
     did: list = []
     try:
-        converge(decoded(module.params["request"]), module.params["secrets"], module.check_mode, did)
+        request = chosen(decoded(module.params["request"]), module.params["weights"])
+        converge(request, module.params["secrets"], module.check_mode, did)
     except (Problem, OSError) as error:
         journal = getattr(error, "journal", {})
         module.fail_json(msg=told(error), did=did, changed=bool(did), journal=journal)

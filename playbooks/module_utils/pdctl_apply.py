@@ -37,9 +37,10 @@ from ansible.module_utils.pdctl_units import (
     unit_headline,
 )
 from ansible.module_utils.pdctl_venvs import PYTHONS, clear_venv, put_venvs
+from ansible.module_utils.pdctl_weights import put_weights
 
 Secrets = dict[str, dict[str, str]]  # values of variables, by path of their file
-PUT = ("user", "directory", "file", "package", "venv")
+PUT = ("user", "directory", "file", "package", "venv", "weights")
 ENDED = ("inactive", "failed", "activating/auto-restart")  # of a unit that has just been healthy
 SOON = "ended soon after it had begun to serve"
 NOT_YET = "was not yet healthy when another unit failed"
@@ -246,6 +247,10 @@ def put(todo: list[Row], work: Work) -> None:
     if kinds["venv"]:
         put_venvs(kinds["venv"], work.bundle)
         work.done(*kinds["venv"])
+    for row in kinds["weights"]:
+        said = put_weights(row)
+        work.done(row)
+        work.did += [said] if said else []
 
 
 def follow(work: Work) -> None:

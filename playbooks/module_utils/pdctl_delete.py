@@ -16,8 +16,10 @@ from ansible.module_utils.pdctl_record import PACKAGE, TREE, Record, other_recor
 from ansible.module_utils.pdctl_rows import Row, Rows, row_id, row_of
 from ansible.module_utils.pdctl_units import drop_in_lines, dropped_in, remove_units
 from ansible.module_utils.pdctl_venvs import remove_venv
+from ansible.module_utils.pdctl_weights import forget_check, remove_weights
 
-ORDER = ("unit", "file", "venv", "package", "user", "directory")
+ORDER = ("unit", "file", "weights", "venv", "package", "user", "directory")
+WEIGHTS = "weights:"
 LEFT = {
     errno.ENOTEMPTY: "it is not empty",
     errno.EEXIST: "it is not empty",
@@ -51,6 +53,8 @@ def delete(keys: list[str], existing: Rows, record: Record, did: list[str]) -> N
         elif key in record.rows:
             reason = "another cluster uses it" if heirs else "it was there before pdctl"
             did.append(f"leave {_words(key)}: {reason}")
+            if key.startswith(WEIGHTS) and not heirs:
+                forget_check(key[len(WEIGHTS) :])
     for kind in ORDER:
         some = [key for key in mine if row_of(key)["kind"] == kind]
         if some:
@@ -71,6 +75,9 @@ def remove(kind: str, names: list[str]) -> dict[str, str]:
     elif kind == "venv":
         for path in names:
             remove_venv(path)
+    elif kind == "weights":
+        for path in names:
+            remove_weights(path)
     elif kind == "package":
         return {PACKAGE + name: "other packages need it" for name in purge_packages(names)}
     elif kind == "user":

@@ -14,6 +14,7 @@ COMPARED = {
     "file": ("path", "digest", "owner", "group", "mode", "secret"),
     "package": ("name", "version", "hold", "deviations"),
     "venv": ("path", "digest", "python", "damage", "proof"),
+    "weights": ("path", "revision", "damage"),
     "unit": ("name", "enabled", "active", "revision", "deviations", "loaded", "drained", "sides"),
 }
 OF_A_PROCESS = ("revision", "loaded", "drained", "sides")

@@ -19,6 +19,7 @@ from ansible.module_utils.pdctl_observe_ready import ready_facts
 from ansible.module_utils.pdctl_observe_stack import stack_facts
 from ansible.module_utils.pdctl_observe_units import observe_units
 from ansible.module_utils.pdctl_observe_venvs import observe_venv
+from ansible.module_utils.pdctl_observe_weights import observe_weights
 from ansible.module_utils.pdctl_recorded import read_record, remembered
 from ansible.module_utils.pdctl_rows import Row, Rows, row_id
 
@@ -27,6 +28,7 @@ ONE_BY_ONE: dict[str, Callable[[Row, str], Row | None]] = {
     "directory": lambda row, cluster: observe_directory(row),
     "file": observe_file,
     "venv": lambda row, cluster: observe_venv(row),
+    "weights": lambda row, cluster: observe_weights(row),
 }
 ALL_AT_ONCE: dict[str, Callable[[list[Row], set[str]], list[Row]]] = {
     "package": observe_packages,

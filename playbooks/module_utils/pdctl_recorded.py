@@ -136,6 +136,15 @@ KINDS: dict[str, tuple[Fields, Fields]] = {
         {"path": PATH, "digest": TEXT, "python": TEXT},
         {**dict.fromkeys(("damage", "requirements", "wheels", "proofs"), TEXTS), "proof": TEXT},
     ),
+    "weights": (
+        {"path": PATH, "revision": TEXT},
+        {
+            **dict.fromkeys(("repo", "tool", "owner", "secrets", "manifest"), TEXT),
+            **dict.fromkeys(("given", "offline"), FLAG),
+            "damage": TEXTS,
+            "environment": PAIRS,
+        },
+    ),
     "unit": (
         {"name": NAME},
         {

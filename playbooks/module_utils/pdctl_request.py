@@ -13,3 +13,9 @@ def decoded(request: str | Row) -> Row:
     if isinstance(request, str):
         request = dict(json.loads(base64.b64decode(request)))
     return request
+
+
+def chosen(request: Row, weights: bool) -> Row:
+    """The same with only the weights of models to put, which need the secrets there first, or all else."""
+    rows = [row for row in request.get("put") or () if (row["kind"] == "weights") == weights]
+    return dict(request, put=rows) if "put" in request else request

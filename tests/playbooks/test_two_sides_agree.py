@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pdctl.desired.render import env_file
-from pdctl.state import Directory, File, Package, Resource, Unit, User, Venv
+from pdctl.state import Directory, File, Package, Resource, Unit, User, Venv, Weights
 from pdctl.state import difference as controllers_difference
 from pdctl.state.codec import resource_from_json, resource_to_json
 from pdctl.state.digest import secret_digest as controllers_secret_digest
@@ -33,6 +33,7 @@ RESOURCES: dict[str, st.SearchStrategy[Resource]] = {
     "venv": st.builds(
         Venv, path=st.just("/v"), digest=WORDS, python=WORDS, damage=TUPLES, proof=WORDS | st.just("")
     ),
+    "weights": st.builds(Weights, path=st.just("/w"), revision=WORDS, damage=TUPLES),
     "unit": st.builds(
         Unit,
         name=st.just("u"),
