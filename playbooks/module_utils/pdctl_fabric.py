@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 
 from ansible.module_utils.pdctl_audience import stay_for_audience
 from ansible.module_utils.pdctl_difference import Problem
+from ansible.module_utils.pdctl_driver import loaded
 from ansible.module_utils.pdctl_observe_deep import FIELDS, NONE, SERVICE
 from ansible.module_utils.pdctl_rows import Row
 
 SMI_S = 30  # a driver that hangs must not hang the apply
 PAUSE_S = 2.0
+ENDED = ("failed", "inactive", "unknown")
+MANAGER = "nv-fabricmanager"
 
 
 def wait_fabric(rows: list[Row], pause: float = PAUSE_S) -> None:
@@ -20,11 +24,14 @@ def wait_fabric(rows: list[Row], pause: float = PAUSE_S) -> None:
     begun = time.monotonic()
     while limit:
         stay_for_audience()
-        left = outside(_ask(["nvidia-smi", f"--query-gpu={FIELDS}", "--format=csv,noheader"]))
-        if not left:
+        text = _ask(["nvidia-smi", f"--query-gpu={FIELDS}", "--format=csv,noheader"])
+        left, service = (
+            outside(text),
+            _ask(["systemctl", "is-active", SERVICE], must=False).strip() or "unknown",
+        )
+        if not left and (service == "active" or not registers(text)):
             return
-        service = _ask(["systemctl", "is-active", SERVICE], must=False).strip() or "unknown"
-        if service in ("failed", "inactive", "unknown") or time.monotonic() - begun > limit:
+        if service in ENDED or time.monotonic() - begun > limit:
             raise Problem(refusal(left, service, limit))
         time.sleep(pause)
 
@@ -40,14 +47,38 @@ def outside(text: str) -> dict[str, tuple[str, str]]:
     }
 
 
+def registers(text: str) -> bool:
+    """Whether any GPU is one that a fabric takes in."""
+    rows = [line.split(",") for line in text.splitlines() if line.strip()]
+    return any(len(row) == 3 and row[1].strip().lower() not in NONE for row in rows)
+
+
 def refusal(left: dict[str, tuple[str, str]], service: str, limit: int) -> str:
     words = [f"GPU {index} is {state} (status {status})" for index, (state, status) in left.items()]
-    when = f"after {limit} s " if service in ("active", "activating") else ""
+    when = "" if service in ENDED else f"after {limit} s "
+    what = (
+        f"the NVLink fabric has not taken in all GPUs, so that CUDA would start nothing: {', '.join(words)}"
+        if words
+        else "nothing keeps the NVLink fabric that the GPUs work with"
+    )
     return (
-        f"{when}the NVLink fabric has not taken in all GPUs, so that CUDA would start nothing:"
-        f" {', '.join(words)}; {SERVICE} is {service}: `journalctl -u {SERVICE}` tells why."
+        f"{when}{what}; {SERVICE} is {service}{versions()}: `journalctl -u {SERVICE}` tells why."
         " No engine was started"
     )
+
+
+def versions() -> str:
+    """Of the service and of the driver in memory: it ends where they differ (Fabric Manager user guide)."""
+    try:
+        said = _ask([MANAGER, "--version"], must=False)
+    except Problem:
+        return ""
+    found = re.search(r"(\d+(?:\.\d+)+)", said)
+    driver = loaded()
+    if not found or not driver:
+        return ""
+    verdict = "" if found[1] == driver else ", which must be equal"
+    return f", its version {found[1]}, the driver in memory {driver}{verdict}"
 
 
 def _ask(command: list[str], must: bool = True) -> str:

@@ -9,8 +9,8 @@ from collections.abc import Collection
 
 from ansible.module_utils.pdctl_difference import Problem, difference
 from ansible.module_utils.pdctl_family import upstream
-from ansible.module_utils.pdctl_observe_peermem import OFED, PEERMEM, loaded, peermem_refused
-from ansible.module_utils.pdctl_observe_stack import next_kernel
+from ansible.module_utils.pdctl_observe_peermem import OFED, PEERMEM, ROOT, peermem_refused
+from ansible.module_utils.pdctl_observe_stack import loaded_modules, next_kernel
 from ansible.module_utils.pdctl_rows import Row, Rows, row_id
 
 KEY = f"package:{OFED}"
@@ -72,13 +72,13 @@ def rebuild(version: str) -> list[str]:
 
 def load_peermem(version: str) -> list[str]:
     """Nothing to load into where no driver runs, nor while RDMA modules in memory are not those on disk."""
-    now = loaded()
+    now = loaded_modules(ROOT)
     if "nvidia" not in now or PEERMEM in now:
         return []
     if rdma_is_old():
         return ["leave nvidia-peermem until a reboot: the RDMA modules in memory are not those on disk"]
     done = _run("modprobe", "nvidia-peermem")
-    if not done.returncode and PEERMEM in loaded():
+    if not done.returncode and PEERMEM in loaded_modules(ROOT):
         return ["load nvidia-peermem"]
     said = " / ".join(done.stdout.split("\n")).strip(" /") or "it is not in lsmod afterwards"
     raise Problem(refusal(said, peermem_refused(), version))

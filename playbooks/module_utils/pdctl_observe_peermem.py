@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 
+from ansible.module_utils.pdctl_observe_stack import loaded_modules
 from ansible.module_utils.pdctl_rows import Row
 
 OFED = "doca-ofed"
 PEERMEM = "nvidia_peermem"
-PROC_MODULES = "/proc/modules"
+ROOT = "/"
 # Linux, kernel/module/version.c: a module asks for a symbol as another build of its owner had it.
 REFUSED = re.compile(rf"{PEERMEM}: disagrees about version of symbol \S+")
 PATIENCE_S = 20
@@ -29,14 +30,9 @@ def ofed() -> str:
 
 def peermem_refused() -> str:
     """The kernel's last word on it since it booted, unless the module is loaded by now."""
-    if PEERMEM in loaded():
+    if PEERMEM in loaded_modules(ROOT):
         return ""
     return next(iter(REFUSED.findall(_said("dmesg"))[-1:]), "")
-
-
-def loaded() -> set[str]:
-    with open(PROC_MODULES, encoding="utf-8") as handle:
-        return {line.split(" ", 1)[0] for line in handle}
 
 
 def _said(*command: str) -> str:

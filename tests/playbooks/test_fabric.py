@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ansible.module_utils import pdctl_driver
 from ansible.module_utils.pdctl_difference import Problem
 from ansible.module_utils.pdctl_fabric import outside, wait_fabric
 
@@ -65,6 +66,28 @@ def test_without_fabric_manager_nothing_is_waited_for(host: Path, service: str) 
     (host / "service").write_text(f"{service}\n")
     with pytest.raises(Problem, match=rf"GPU 5 is In Progress .* nvidia-fabricmanager is {service}"):
         wait_fabric([{**ROWS[0], "fabric_s": 600}])
+
+
+def test_a_fabric_manager_of_another_version_is_told_with_both(
+    host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the GPUs still say what it told them before it ended."""
+    says(host, DONE)
+    (host / "service").write_text("failed\n")
+    program(host / "nv-fabricmanager", "echo 'Fabric Manager version is : 550.127.05'\n")
+    (host / "driver").write_text(
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.120  Release\n"
+    )
+    monkeypatch.setattr(pdctl_driver, "VERSION", str(host / "driver"))
+    with pytest.raises(Problem) as error:
+        wait_fabric(ROWS)
+    assert (
+        "nvidia-fabricmanager is failed, its version 550.127.05, the driver in memory 550.120, which"
+        in str(error.value)
+    )
+    assert "No engine was started" in str(error.value)
+    says(host, "0, N/A, N/A\n")
+    wait_fabric(ROWS)  # no GPU that a fabric would take in
 
 
 def test_an_nvidia_smi_that_fails_is_told(host: Path) -> None:

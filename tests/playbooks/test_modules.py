@@ -28,12 +28,13 @@ OFED_ROW, DRIVER_ROW = row("doca-ofed", "3.1.0-1"), row(DRIVER, PIN, family=["nv
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder in PATH with the host's tools, which write what they are called with into `calls`."""
+    (tmp_path / "proc").mkdir()
     programs = {
         "dkms": f"[ $1 = status ] && {{ cat {tmp_path}/status; exit; }}\n"
         f"[ ! -e {tmp_path}/broken ] || {{ echo 'Error! Bad return status for module build'; exit 10; }}\n",
         "modprobe": f"[ ! -e {tmp_path}/refuses ] || "
         "{ echo \"modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\" >&2; exit 1; }\n"
-        f"echo 'nvidia_peermem 16384 0' >> {tmp_path}/modules\n",
+        f"echo 'nvidia_peermem 16384 0' >> {tmp_path}/proc/modules\n",
         "dmesg": f"cat {tmp_path}/log\nexit\n",
         "modinfo": "echo ABC\nexit\n",
         "ofed_info": "echo OFED-internal-25.04-0.6.1:\nexit\n",
@@ -45,10 +46,11 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "mlnx-ofed-kernel/25.04, 6.8.0-60-generic, x86_64: installed\n"
         "nvidia-srv/580.95.05, 6.8.0-60-generic, x86_64: installed\n"
     )
-    (tmp_path / "modules").write_text("nvidia 9000 1\nib_core 9 0\n")
+    (tmp_path / "proc/modules").write_text("nvidia 9000 1\nib_core 9 0\n")
     (tmp_path / "log").write_text("")
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    monkeypatch.setattr(pdctl_observe_peermem, "PROC_MODULES", str(tmp_path / "modules"))
+    for module in (pdctl_observe_peermem, pdctl_modules):
+        monkeypatch.setattr(module, "ROOT", str(tmp_path))
     monkeypatch.setattr(pdctl_modules, "LOADED_CORE", str(tmp_path / "srcversion"))
     monkeypatch.setattr(pdctl_modules, "_kernels", lambda: ["6.8.0-60-generic", "6.8.0-64-generic"])
     return tmp_path
@@ -128,7 +130,7 @@ def test_nothing_is_loaded_before_a_reboot_that_has_to_come_first(host: Path) ->
     assert load_peermem("1") == [
         "leave nvidia-peermem until a reboot: the RDMA modules in memory are not those on disk"
     ]
-    (host / "modules").write_text("ib_core 9 0\n")
+    (host / "proc/modules").write_text("ib_core 9 0\n")
     assert load_peermem("1") == [] and calls(host) == []
     assert not [name for name in calls(host) if name.startswith("modprobe")]
 
@@ -149,7 +151,7 @@ def test_the_probe_says_which_ofed_there_is_and_what_the_kernel_refused(host: Pa
     assert peermem_facts([OFED_ROW]) == {"ofed": "OFED-internal-25.04-0.6.1", "refused": ""}
     (host / "log").write_text(LOG)
     assert peermem_refused() == REFUSED
-    (host / "modules").write_text("nvidia_peermem 1 0\n")
+    (host / "proc/modules").write_text("nvidia_peermem 1 0\n")
     assert peermem_refused() == ""
 
 
