@@ -29,7 +29,7 @@ def supply_for(seen: Look, folder: Path | None, progress: Callable[[str], None])
     wanted = [seen.desired[c.key] for c in changes if c.action in (Action.CREATE, Action.UPDATE)]
     where = folder or default_folder()
     venvs = [r for r in wanted if isinstance(r, Venv)]
-    runtimes = {_runtime(venv) for venv in venvs if venv.wheels}
+    runtimes = {runtime_of(venv) for venv in venvs if venv.wheels}
     given = _given(seen, wanted)
     ours = {each.file for each in given}
     bundled = any(
@@ -55,7 +55,7 @@ def as_supply(bundle: Bundle, where: Path) -> Supply:
     )
 
 
-def _runtime(venv: Venv) -> Runtime:
+def runtime_of(venv: Venv) -> Runtime:
     """`/opt/pdctl/venvs/engine-cpu-0123456789ab` -> `engine-cpu`, with its Python and its wheels but ours."""
     name = venv.path.rsplit("/", 1)[1].rsplit("-", 1)[0]
     ours = {own_wheel(part).name for part in OWN_PARTS.get(name, ())}

@@ -68,7 +68,9 @@ def judge_with_hosts(path: Path) -> Judgement:
 
 
 def _with_lock(judgement: Judgement, path: Path) -> Judgement:
-    if judgement.topology is None or not os.path.lexists(lock_file(path)):
+    if judgement.topology is None:
+        return judgement
+    if not os.path.lexists(lock_file(path)) and not judgement.topology.spec.offline:
         return judgement
     from pdctl.desired.locking import judged_with_lock  # loads what renders files
 

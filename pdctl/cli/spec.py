@@ -116,7 +116,8 @@ def _summary(path: str, judgement: Judgement) -> str:
     topology = judgement.sound()
     document = topology_document(topology)
     hosts, instances = len(document["hosts"]), len(document["instances"])
-    lines = [f"{path} is valid: {instances} instances on {hosts} hosts, proxy at {document['proxy']['url']}"]
+    what = f"{instances} instance{'s'[: instances != 1]} on {hosts} host{'s'[: hosts != 1]}"
+    lines = [f"{path} is valid: {what}, proxy at {document['proxy']['url']}"]
     for row in document["instances"]:
         gpus = f"  GPUs {','.join(map(str, row['gpus']))}" if row["gpus"] else ""
         lines.append(f"  {row['name']:<14} {row['host']}:{row['ports']['http']}{gpus}")

@@ -16,9 +16,11 @@ from pdctl.knowledge.pairs import within
 from pdctl.parts.cluster_lock import ClusterLock, lock_file, read_lock
 from pdctl.parts.lock import Entry
 from pdctl.parts.recipes import RECIPES, Recipe
+from pdctl.spec.rules.suppress import suppressed
 from pdctl.state import Package
 from pdctl.topology.judge import Judgement
 from pdctl.topology.model import Topology
+from pdctl.topology.placement import uses_gpus
 
 NEXT = "`pdctl lock` makes it anew; look at its diff and commit both"
 
@@ -46,8 +48,10 @@ class Moved(NamedTuple):
 def judged_with_lock(judgement: Judgement, spec: Path) -> Judgement:
     """The same, with the lock that lies beside the spec; one that is broken or stale adds errors."""
     path = lock_file(spec)
-    if judgement.topology is None or not os.path.lexists(path):  # a link to nowhere is a broken lock
+    if judgement.topology is None:
         return judgement
+    if not os.path.lexists(path):  # a link to nowhere is a broken lock
+        return _without_lock(judgement, path)
     try:
         lock = read_lock(path)
         errors = [*stale(lock, judgement.topology, path)]
@@ -56,6 +60,23 @@ def judged_with_lock(judgement: Judgement, spec: Path) -> Judgement:
     if errors:
         return replace(judgement, name=str(path), topology=None, errors=(*judgement.errors, *errors))
     return replace(judgement, topology=replace(judgement.topology, lock=lock))
+
+
+def _without_lock(judgement: Judgement, path: Path) -> Judgement:
+    topology = judgement.topology
+    if topology is None or not topology.spec.offline or not uses_gpus(topology.spec):
+        return judgement
+    found = SpecError(
+        "`offline` is true, and there is no lock: hosts resolve the wheels for GPUs at an index of their own",
+        where=Place(str(path), 0, 0),
+        hint="`pdctl lock` writes one: then they are collected here and sent to the hosts",
+        rule="LOCK004",
+        severity="warning",
+    )
+    reason = suppressed(topology.spec).get("LOCK004")
+    if reason is not None:
+        return replace(judgement, suppressed=(*judgement.suppressed, (found, reason)))
+    return replace(judgement, warnings=(*judgement.warnings, found))
 
 
 def stale(lock: ClusterLock, topology: Topology, path: Path) -> Iterator[SpecError]:

@@ -37,21 +37,25 @@ def proxy_runtime(topology: Topology) -> Venv:
 
 
 @functools.cache
-def locked_runtime(name: str, python: str, lock: Lock | None = None) -> Venv:
-    """An environment whose every wheel is in `lock`, or in the shipped one, with its hash; plus our parts."""
+def locked_runtime(name: str, python: str, lock: Lock | None = None, *, bundled: bool = True) -> Venv:
+    """An environment whose every wheel is in `lock`, or in the shipped one, with its hash; plus our parts.
+
+    Not `bundled`, hosts fetch them from their own index, by these hashes.
+    """
     lines = [entry.requirement for entry in (lock or load_lock(name, python)).entries]
     for part in OWN_PARTS.get(name, ()):
         wheel = own_wheel(part)
         digest = hashlib.sha256(wheel.data).hexdigest()
         lines.append(f"{wheel.name}=={wheel.version} --hash=sha256:{digest}")
-    # Wheels for GPUs are gigabytes: hosts fetch them from their own index, by these hashes.
-    wheels = () if name == CUDA_RUNTIME else tuple(line.split()[0] for line in lines)
+    wheels = tuple(line.split()[0] for line in lines) if bundled else ()
     return _venv(name, python, tuple(lines), wheels)
 
 
 def _locked(topology: Topology, name: str, python: str) -> Venv:
     lock = topology.lock.environments.get((name, python)) if topology.lock else None
-    return locked_runtime(name, python, lock)
+    # Wheels for GPUs are gigabytes: they are sent only where nothing else brings them.
+    bundled = name != CUDA_RUNTIME or topology.spec.offline
+    return locked_runtime(name, python, lock, bundled=bundled)
 
 
 def _cuda_runtime(topology: Topology) -> Venv:

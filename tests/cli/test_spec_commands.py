@@ -17,7 +17,7 @@ def test_init_writes_a_file_that_is_valid_and_leads_on(tmp_path: Path) -> None:
     assert done.stdout == "Wrote cluster.yaml. Edit it, then run `pdctl validate` and `pdctl diff`.\n"
     checked = pdctl(tmp_path, "validate")
     assert (checked.returncode, checked.stderr) == (0, "")
-    assert checked.stdout.startswith("cluster.yaml is valid: 2 instances on 1 hosts")
+    assert checked.stdout.startswith("cluster.yaml is valid: 2 instances on 1 host")
 
 
 def test_init_names_no_file_that_nothing_writes(tmp_path: Path) -> None:

@@ -8,14 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from pdctl.desired import desire
 from pdctl.desired.locking import judged_with_lock, wanted
 from pdctl.parts.cluster_lock import ClusterLock, lock_text, parse_cluster_lock
 from pdctl.parts.lock import Entry, lock_of
 from pdctl.spec.load import inspect
+from pdctl.state import Venv
 from pdctl.topology.judge import Judgement, judge
 from tests.spec.breaking import sound_but_for
 
 HASH = "sha256:" + "0" * 64
+OFFLINE = "offline: true\nmodel: {id: Qwen/Qwen3-8B, path: /models/qwen3-8b}\n"
 STACK = "stack: cuda13-2026\n"
 SIMULATOR = "engine: simulator\nhosts: [{name: gpu01, address: 10.0.0.11, gpus: 8}]\n"
 
@@ -181,3 +184,29 @@ def test_the_text_reads_back(tmp_path: Path) -> None:
     assert (again.cluster, again.source, again.packages) == (lock.cluster, lock.source, lock.packages)
     assert again.environments == lock.environments
     assert lock_text(again) == lock_text(lock)
+
+
+def wheels_of(tmp_path: Path, part: str) -> dict[str, int]:
+    """Of each environment: how many wheels come from the bundle."""
+    topology = beside(tmp_path, lock_text(with_proxy(lock_for(part))), part).sound()
+    venvs = [each for each in desire(topology).values() if isinstance(each, Venv)]
+    return {each.path.rsplit("/", 1)[1].rsplit("-", 1)[0]: len(each.wheels) for each in venvs}
+
+
+def test_hosts_without_the_internet_are_sent_the_wheels_for_gpus(tmp_path: Path) -> None:
+    online = wheels_of(tmp_path, STACK)
+    offline = wheels_of(tmp_path, f"{STACK}{OFFLINE}")
+    assert (online["engine-cuda"], offline["engine-cuda"]) == (0, 4) and online["proxy"] == offline[
+        "proxy"
+    ] > 0
+
+
+def test_without_a_lock_they_are_told_what_that_means(tmp_path: Path) -> None:
+    def rules(part: str) -> list[str]:
+        found = judged_with_lock(judged(part), tmp_path / "cluster.yaml")
+        assert not found.errors
+        return [each.rule for each in found.warnings if each.rule.startswith(("LOCK", "SUPPRESS"))]
+
+    hushed = "suppress: [{rule: LOCK004, reason: they have a mirror}]\n"
+    assert rules(STACK) == [] and rules(f"{STACK}{OFFLINE}") == ["LOCK004"]
+    assert rules(f"{STACK}{OFFLINE}{hushed}") == []

@@ -91,7 +91,7 @@ def test_an_install_runs_from_another_folder(kind: str, install: Install) -> Non
     assert installed.run("pdctl", "--version") == f"pdctl {__version__}\n"
     look = json.loads(installed.run("python", "-c", LOOK))
     spec = Path(look["assets"]["inventories"]) / "hgx-h100-article" / "cluster.yaml"
-    assert "is valid: 2 instances on 1 hosts" in installed.run("pdctl", "validate", str(spec))
+    assert "is valid: 2 instances on 1 host" in installed.run("pdctl", "validate", str(spec))
     assert "is valid" in installed.run("python", "-m", "pdctl", "validate", str(spec))
 
 

@@ -23,6 +23,7 @@ WITHOUT_EXAMPLE = {
     "LOCK001",  # tests/desired/test_locking
     "LOCK002",
     "LOCK003",
+    "LOCK004",
     *(f"FACT{number:03}" for number in range(1, 39)),  # tests/hosts_unit
     "MODEL006",  # test_model_files
     "MODEL010",  # test_vocabulary_files

@@ -9,7 +9,7 @@ from pdctl.spec.finding import Finding
 from pdctl.spec.model import Cluster
 from pdctl.spec.rules.table import TABLE
 
-FACTS = "FACT"
+ASKED_LATER = ("FACT", "LOCK")  # what hosts say, and the lock beside the spec: not always looked at
 
 
 def suppressed(cluster: Cluster) -> dict[str, str]:
@@ -34,8 +34,8 @@ def unused(cluster: Cluster, hushed: Iterable[SpecError]) -> Iterator[Finding]:
     """Entries that set nothing aside; to be asked when everything else is sound."""
     met = {error.rule for error in hushed}
     for i, entry in enumerate(cluster.suppress):
-        if entry.rule.startswith(FACTS):
-            continue  # hosts are not always asked
+        if entry.rule.startswith(ASKED_LATER):
+            continue
         if entry.rule in suppressed(cluster) and entry.rule not in met:
             yield Finding(
                 "SUPPRESS003",

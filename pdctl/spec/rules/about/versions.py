@@ -68,4 +68,12 @@ LOCKS = (
         "A lock may be edited, e.g. to hold an older release of a dependency, but not into another stack.",
         "Change the pin in the spec, then run `pdctl lock`.",
     ),
+    warning(
+        "LOCK004",
+        "Hosts without the internet have no lock to be sent wheels by",
+        "With `offline` the wheels that cluster.lock names are collected here and sent. Without a lock hosts"
+        " resolve them themselves, which needs an index that they reach, such as a mirror of yours.",
+        "Run `pdctl lock` and commit cluster.lock; or suppress this where the hosts have an index.",
+        "",
+    ),
 )
