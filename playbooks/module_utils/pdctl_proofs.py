@@ -22,6 +22,7 @@ from ansible.module_utils.pdctl_rows import Row
 IMPORTS_S = 300
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # systemd's own (systemd.exec(5))
 COMPILED = (".so",)
+OF_THE_DRIVER = ("libcuda.so", "libnvidia-ml.so")
 UNTOUCHED = "nothing was switched to it, and what ran before goes on"
 Proof = dict[str, Any]
 
@@ -71,7 +72,7 @@ def refusal(proof: Proof, path: str, found: Proof | None, printed: list[str]) ->
         last = printed[-1] if printed else "it printed nothing"
         return f"its imports did not come to an end: {last}"
     if found["failed"]:
-        return f"{found['failed']}. {proof['mend']}"
+        return f"{found['failed']}. {mend(proof, found['failed'])}"
     return (
         _wrong_modules(proof, path, found)
         or _wrong_versions(proof, found)
@@ -118,8 +119,15 @@ def _slow(proof: Proof, printed: list[str]) -> str:
     """What libraries say, and go on with something slower or worse."""
     for line in printed:
         if any(words in line for words in proof["alarms"]):
-            return f"{line}. {proof['mend']}"
+            return f"{line}. {mend(proof, line)}"
     return ""
+
+
+def mend(proof: Proof, words: str) -> str:
+    """No pin mends what the driver brings: without it nothing that was built for GPUs loads."""
+    if any(name in words for name in OF_THE_DRIVER):
+        return "The host has no NVIDIA driver: `pdctl apply --layer packages` installs the pinned one"
+    return str(proof["mend"])
 
 
 def _wrong_ucx(proof: Proof, found: Proof) -> str:

@@ -132,6 +132,15 @@ def test_a_library_that_says_it_goes_on_with_less_fails(site: Path) -> None:
     assert words in said
 
 
+def test_without_a_driver_no_other_pin_is_recommended(site: Path) -> None:
+    words = "libcuda.so.1: cannot open shared object file: No such file or directory"
+    package(site, "lmcache", "1.0", f"print('Failed to import from vllm._C with ImportError({words!r})')")
+    said = why(row(site, [["lmcache"]], alarms=["Failed to import from vllm"]))
+    assert words in said and "apply --layer packages" in said and "Pin versions" not in said
+    package(site, "lmcache", "1.0", f"raise ImportError({words!r})")
+    assert "apply --layer packages" in why(row(site, [["lmcache"]]))
+
+
 def test_another_version_than_the_locked_one_is_told_with_both(site: Path) -> None:
     package(site, "lmcache", "0.5.3")
     said = why(row(site, [["lmcache"]], versions={"lmcache": "0.5.6"}))
