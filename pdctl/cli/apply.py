@@ -160,8 +160,8 @@ def _carry_out(
     from pdctl.apply.making import close_off
     from pdctl.cli.carry import carry_out, say
 
+    refuse_downgrades(seen, allowed=seen.downgrades)
     if seen.plan.steps or seen.plan.owed or seen.plan.restarts:
-        refuse_downgrades(seen, allowed=seen.downgrades)
         confirm("Apply this plan?", yes)
         return carry_out(seen, bundle, console, about, sessions)
     whole = not seen.selection and not seen.failures and seen.plan.empty

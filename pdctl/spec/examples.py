@@ -129,7 +129,8 @@ cluster: lab
 hosts: [{name: host1, address: 10.0.0.11}]
 engine:
   kind: simulator
-  simulator: {prefill_tokens_per_s: 20000, itl_ms: 5, kv_gib_per_s: 10, start_s: 0, stale_peers: false, stack: false}
+  simulator:
+    {prefill_tokens_per_s: 20000, itl_ms: 5, kv_gib_per_s: 10, start_s: 0, stale_peers: false, stack: false}
 model: {id: pdctl/tiny}
 serving:
   mode: aggregated

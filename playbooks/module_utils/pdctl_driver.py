@@ -11,11 +11,13 @@ from ansible.module_utils.pdctl_record import Record
 from ansible.module_utils.pdctl_rows import Row
 
 VERSION = "/proc/driver/nvidia/version"
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 PROXY = "proxy"
 
 
 def refuse_torn(rows: list[Row], record: Record) -> None:
-    """Before engines start on a host whose driver is ours to keep."""
+    """Before engines start on a host whose driver is ours to keep. After a reboot whose end nobody saw, as
+    pdctl was killed, this is the look that it still owes."""
     engines = [row["name"] for row in rows if row.get("role") != PROXY]
     if not engines or not any(row["kind"] == "package" and row.get("family") for row in record.rows.values()):
         return
@@ -25,6 +27,13 @@ def refuse_torn(rows: list[Row], record: Record) -> None:
     why = torn(loaded(), libraries)
     if why:
         raise Problem(_refusal(why))
+    if record.reboot and record.reboot["boot"] != boot_id():
+        if not loaded():
+            raise Problem(
+                "it has rebooted, and no nvidia module is loaded: `modprobe nvidia` and `journalctl -b -k` on"
+                " it tell why. No engine was started"
+            )
+        record.reboot = None  # written with what comes of the units
 
 
 def torn(module: str, libraries: dict[str, str]) -> str:
@@ -33,6 +42,10 @@ def torn(module: str, libraries: dict[str, str]) -> str:
     if not module or not versions or versions == [module]:
         return ""
     return f"driver module {module} is loaded, and {' and '.join(versions)} is on disk"
+
+
+def boot_id() -> str:
+    return _text(BOOT_ID).strip()
 
 
 def loaded() -> str:

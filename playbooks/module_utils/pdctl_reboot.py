@@ -8,7 +8,7 @@ import shutil
 import subprocess
 
 from ansible.module_utils.pdctl_difference import Problem
-from ansible.module_utils.pdctl_driver import loaded, torn
+from ansible.module_utils.pdctl_driver import boot_id, loaded, torn
 from ansible.module_utils.pdctl_files import run
 from ansible.module_utils.pdctl_host_lock import host_lock
 from ansible.module_utils.pdctl_journal import journaled
@@ -17,7 +17,6 @@ from ansible.module_utils.pdctl_observe_units import unit_states
 from ansible.module_utils.pdctl_record import Record
 from ansible.module_utils.pdctl_rows import Row, row_of
 
-BOOT_ID = "/proc/sys/kernel/random/boot_id"
 DELAY_S = 1  # until it begins: the answer has to be out of the house
 STARTING = ("initializing", "starting")  # systemctl(1), is-system-running
 NOUVEAU = "nouveau"
@@ -154,15 +153,3 @@ def module_version(kernel: str) -> str:
         check=False,
     )
     return done.stdout.decode("utf-8", "replace").strip()
-
-
-def boot_id() -> str:
-    return _text(BOOT_ID).strip()
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as handle:
-            return handle.read()
-    except OSError:
-        return ""

@@ -27,6 +27,7 @@ STEPS = (
     Step("put", "Put files", (KEY,), StepKind.PUT),
     Step("stop", "Stop what makes room", (KEY,), StepKind.STOP),
     Step("drain_1", 'Drain decoder-0, keep "x" apart', (KEY,), StepKind.DRAIN, drain=("decoder-0",)),
+    Step("reboot_1", "Reboot h2", (KEY,), StepKind.REBOOT, hosts=("h2",)),
     Step("restart_1", "Restart decoder-0", (KEY,), StepKind.UNITS),
     Step("delete", "Delete what left", (KEY,), StepKind.DELETE),
 )
@@ -57,7 +58,8 @@ def test_no_play_gathers_facts_and_every_play_becomes_root(name: str) -> None:
 def test_only_our_modules_and_ansibles_own_are_used(name: str) -> None:
     keywords = {"name", "register", "ignore_errors", "no_log", "diff", "when"}
     used = {word for play in plays(name) for task in play["tasks"] for word in task.keys() - keywords}
-    assert used <= {"pdctl_converge", "pdctl_bundle", "pdctl_drain", "ansible.builtin.fail"}
+    ours = {"pdctl_converge", "pdctl_bundle", "pdctl_drain", "pdctl_reboot"}
+    assert used <= {*ours, "ansible.builtin.fail"}
 
 
 @pytest.mark.parametrize("name", PLAYBOOKS)
@@ -86,12 +88,15 @@ def test_each_step_is_a_play_of_its_name_with_its_request() -> None:
 
 def test_a_failed_step_ends_the_run_but_for_files_where_nothing_is_rolled_out() -> None:
     fatal = [play["name"] for play in plays("apply") if play.get("any_errors_fatal")]
-    assert fatal == [step.title for step in STEPS[:4]]
+    assert fatal == [step.title for step in STEPS[:5]]
     plain = plays("apply", tuple(step for step in STEPS if step.kind is not StepKind.DRAIN))
     assert [play["name"] for play in plain if play.get("any_errors_fatal")] == [
         "Stop what makes room",
+        "Reboot h2",
         "Restart decoder-0",
     ]
+    alone = plays("apply", (Step("reboot", "Reboot h1 and h2", (KEY,), StepKind.REBOOT, hosts=("h1", "h2")),))
+    assert not alone[0].get("any_errors_fatal")  # nobody serves on them: the others go on
 
 
 def test_roles_leave_in_the_reverse_of_their_start() -> None:
