@@ -134,10 +134,10 @@ def test_a_library_that_says_it_goes_on_with_less_fails(site: Path) -> None:
 
 def test_without_a_driver_no_other_pin_is_recommended(site: Path) -> None:
     words = "libcuda.so.1: cannot open shared object file: No such file or directory"
-    package(site, "lmcache", "1.0", f"print('Failed to import from vllm._C with ImportError({words!r})')")
-    said = why(row(site, [["lmcache"]], alarms=["Failed to import from vllm"]))
-    assert words in said and "apply --layer packages" in said and "Pin versions" not in said
-    package(site, "lmcache", "1.0", f"raise ImportError({words!r})")
+    package(site, "vllm", "1.0", f'print("Failed to import from vllm._C with ImportError: {words}")')
+    package(site, "lmcache", "1.0", f'raise ImportError("{words}")')
+    said = why(row(site, [["vllm"]], alarms=["Failed to import from vllm"]))
+    assert words in said and "apply --layer packages" in said and "Pin others" not in said
     assert "apply --layer packages" in why(row(site, [["lmcache"]]))
 
 
