@@ -173,3 +173,18 @@ def test_nouveau_is_forbidden_where_a_driver_is_pinned_and_only_there() -> None:
     assert lines[1:] == ["blacklist nouveau", "options nouveau modeset=0"]
     without = wanted("H100-SXM-80GB", "{vllm: '0.32.0'}")
     assert not packages(without) and not [row for row in without if "/etc/apt" in row.id or NOUVEAU in row.id]
+
+
+@pytest.mark.parametrize(
+    ("os", "modules"), [("ubuntu-24.04", {"linux-modules-6.8.0-60-generic"}), ("debian-12", set[str]())]
+)
+def test_a_pinned_kernel_is_held_and_no_other_one_comes(os: str, modules: set[str]) -> None:
+    rows = wanted("H100-SXM-80GB", "{base: article-2025, kernel: 6.8.0-60-generic}", os)
+    found = {name: row for name, row in packages(rows).items() if name.startswith("linux-")}
+    image = {"linux-image-6.8.0-60-generic", "linux-headers-6.8.0-60-generic"}
+    assert found.keys() == image | modules and all(row.hold for row in found.values())
+    unattended = text(rows, UNATTENDED)
+    for name in ("linux-image-generic", "linux-headers-generic", "linux-generic", "linux-modules-6.8.0-64"):
+        assert any(re.match(one, name) for one in re.findall(r'"(\^[^"]+)";', unattended)), name
+    plain = text(wanted("H100-SXM-80GB"), UNATTENDED)
+    assert "linux-" not in plain

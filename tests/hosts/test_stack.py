@@ -233,8 +233,7 @@ def test_an_older_driver_needs_consent_and_takes_its_family_along(line: Line) ->
     line.spec["stack"] = stack
     line.save()
     plan = diff(line)
-    assert [(row["package"], row["change"]) for row in plan["reboots"]] == [(DRIVER, f"{PINNED} -> {NEWER}")]
-    assert not plan["drift"]
+    assert not plan["reboots"] and not plan["drift"]  # no module is loaded
     line.apply("--no-verify", *LAYERS)
     assert {versions(line)[name] for name in (DRIVER, *PARTS, "nvidia-fabricmanager-580")} == {NEWER}
     assert {DRIVER, *PARTS} <= held(line) and diff(line)["empty"]
