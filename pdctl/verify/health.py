@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Container
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pdctl.errors import PdctlError
 from pdctl.hosts.doors import Doors
 from pdctl.topology.model import Topology
+from pdctl.verify.complaints import complaints
 from pdctl.verify.http import Client
 
 TIMEOUT_S = 5.0
@@ -37,6 +38,9 @@ def health(topology: Topology, folder: Path, unreachable: Container[str]) -> dic
         tunnels = {name: doors.tunnel(*to) for name, to in reachable.items()}
         asked = {name: pool.submit(_ask, name, tunnel) for name, tunnel in tunnels.items()}
         found = {name: future.result() for name, future in asked.items()}
+        serving = [each for each in topology.instances if each.name in found and found[each.name].ok]
+        for name, line in complaints(topology, doors, serving).items():
+            found[name] = replace(found[name], ok=False, reason=f"serves, but says: {line}")
     return found | {n: Health(False, "host not reachable") for n in doors_to if n not in found}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
@@ -47,6 +47,7 @@ class Proof:
     versions: Mapping[str, str]  # instance -> what /version says
     simulated: bool
     may_simulate: bool = False  # whether the spec asks for the simulator
+    warned: Mapping[str, str] = field(default_factory=dict)  # instance -> what its UCX complained of
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -60,6 +61,7 @@ class Proof:
             found.append("an engine calls itself simulated, but the spec asks for a real one")
         if self.transfer and not self.transfer.enough:
             found.append(_not_moved(self.transfer))
+        found += [f"the UCX of {name} says: {line}" for name, line in self.warned.items()]
         return tuple(found)
 
     @property

@@ -12,6 +12,7 @@ from pdctl.errors import UnhealthyError
 from pdctl.hosts.doors import Doors
 from pdctl.hosts.timing import laps
 from pdctl.topology.model import Role, Topology
+from pdctl.verify.complaints import complaints
 from pdctl.verify.doors import ask_all, engine, front, refused
 from pdctl.verify.http import Client, StatusError
 from pdctl.verify.proof import Exchange, Proof
@@ -56,9 +57,13 @@ def prove(
             )
             for prompt, (text, headers) in zip(asked, answers, strict=True)
         )
+        with laps("read journals"):
+            warned = complaints(topology, doors, topology.instances)
     simulated = any("simulated" in version for version in versions.values())
     may_simulate = topology.spec.engine.kind == "simulator"
-    return Proof(topology.spec.serving.mode, exchanges, transfer, name, versions, simulated, may_simulate)
+    return Proof(
+        topology.spec.serving.mode, exchanges, transfer, name, versions, simulated, may_simulate, warned
+    )
 
 
 @contextmanager
