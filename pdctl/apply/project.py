@@ -21,7 +21,8 @@ from pdctl.apply.supply import supply_for
 from pdctl.assets import assets
 from pdctl.bench.script import NAME as BENCH_SCRIPT
 from pdctl.bench.script import bench_script
-from pdctl.errors import ApplyError
+from pdctl.desired import desire
+from pdctl.errors import ApplyError, SpecError
 from pdctl.hosts.ansible_vars import literal
 from pdctl.hosts.observation import Observation
 from pdctl.plan import make_plan
@@ -58,7 +59,7 @@ def write_project(
         raise ApplyError(f"{out} cannot be used: {error.strerror}", hint="name another with --out") from None
     if taken:
         raise ApplyError(f"{out} exists and is not empty", hint="name another folder with --out")
-    seen = _from_nothing(topology, folder)
+    seen = _from_nothing(topology, folder, progress)
     supply = supply_for(seen, bundle, progress)
     with _beside(out) as new:
         _fill(new, seen, supply)
@@ -84,9 +85,19 @@ def _beside(out: Path) -> Iterator[Path]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _from_nothing(topology: Topology, folder: Path) -> Look:
-    """The plan for hosts that hold nothing: the playbooks find out themselves what is there."""
-    desired = wish(topology, folder)
+def _from_nothing(topology: Topology, folder: Path, progress: Callable[[str], None]) -> Look:
+    """The plan for hosts that hold nothing: the playbooks find out themselves what is there.
+
+    Nothing of a secret is written, so one that is not here is no obstacle: the playbooks read it.
+    """
+    try:
+        desired = wish(topology, folder)
+    except SpecError as error:
+        progress(
+            f"warning: {error}; the playbooks read it when they run, and the next `pdctl apply` restarts the"
+            " engines that they started"
+        )
+        desired = desire(topology)
     plan = make_plan(topology, desired, {}, {})
     return Look(topology, folder.absolute(), desired, Observation({}, {}, {}, {}, {}, {}, {}, {}), plan)
 

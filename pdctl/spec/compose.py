@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from pdctl.spec.secrecy import shown
 from pdctl.spec.source import Source
 from pdctl.spec.syntax import MalformedError, words
 
+HALF = re.compile("[\ud800-\udfff]")
 MAX_DEPTH = 32  # the spec's own depth is 7
 MAX_NODES = 200_000  # after anchors are expanded; 2,000 hosts and 4,000 placed instances take a third
 
@@ -65,6 +67,7 @@ class _Reading:
         self.document = document
         self.anchors: dict[str, Node | None] = {}  # None while the node is still open
         self.nodes = 0
+        self.halves: set[int] = set()  # offsets of scalars with half a character
 
     def flaw(self, rule: str, offset: int, path: Path, message: str, hint: str | None = None) -> None:
         self.document.problems.append(Problem(rule, offset, path, message, hint))
@@ -113,7 +116,11 @@ def _node(reading: _Reading, event: Any, path: Path, depth: int) -> Node:
     _refuse_excess(reading, offset, depth)
     if event.tag is not None:
         reading.flaw(
-            "SYNTAX008", offset, path, "tags (`!...`) are not used here", 'write text in quotes: "1.10"'
+            "SYNTAX008",
+            offset,
+            path,
+            "tags (`!...`) are not used here",
+            'remove it; text goes in quotes: "1.10"',
         )
     if event.anchor is not None:
         reading.anchors[event.anchor] = None
@@ -159,7 +166,7 @@ def _alias(reading: _Reading, event: AliasEvent, depth: int) -> Node:
 
 def _scalar(reading: _Reading, event: ScalarEvent, path: Path) -> Node:
     plain = event.style is None or event.style == ""
-    text: str = event.value
+    text = _whole_characters(reading, event, path)
     node = Node(event.start_mark.index, resolve(text) if plain else text)
     node.text, node.quoted = text, not plain
     if plain and LEADING_ZERO.fullmatch(text) and path[:1] != ("secrets",):
@@ -172,6 +179,24 @@ def _scalar(reading: _Reading, event: ScalarEvent, path: Path) -> Node:
             f'write {int(short)}, or "{short}" if it is text',
         )
     return node
+
+
+def _whole_characters(reading: _Reading, event: ScalarEvent, path: Path) -> str:
+    """JSON writes a character beyond U+FFFF as two escapes, which YAML takes for two halves."""
+    text: str = event.value
+    if not HALF.search(text):
+        return text
+    text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if text.count("\ufffd") > event.value.count("\ufffd"):
+        reading.halves.add(event.start_mark.index)
+        reading.flaw(
+            "SYNTAX003",
+            event.start_mark.index,
+            path,
+            "an escape stands for half of a character",
+            "write both halves, or the character itself",
+        )
+    return text
 
 
 def _sequence(reading: _Reading, offset: int, path: Path, depth: int) -> Node:
@@ -224,7 +249,7 @@ def _key(reading: _Reading, event: Any, path: Path, depth: int) -> str | None:
     """The key as text; None, with the flaw noted, when it is none."""
     node = _node(reading, event, (*path, "?"), depth + 1)
     if isinstance(node.value, str):
-        return node.value
+        return None if node.offset in reading.halves else node.value
     hidden = path[:1] == ("secrets",) or isinstance(node.value, list | dict)
     reading.flaw(
         "SYNTAX009",

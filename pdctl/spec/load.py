@@ -105,7 +105,9 @@ def inspect(raw: str | bytes, name: str) -> Inspection:
         )
     document = compose(origin)
     verdict = _judge(document)
-    problems = [*verdict.problems, *document.problems, *_new_leaks(origin, verdict.problems)]
+    flawed = {flaw.offset for flaw in document.problems if flaw.rule in ("SYNTAX003", "SYNTAX008")}
+    told = [p for p in verdict.problems if not (p.offset in flawed and p.rule.startswith("TYPE"))]
+    problems = [*told, *document.problems, *_new_leaks(origin, verdict.problems)]
     return Inspection(
         name,
         found=tuple(worded(problems, origin)),

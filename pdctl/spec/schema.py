@@ -27,8 +27,8 @@ INTRODUCTION = """\
 One file describes one cluster. Every command takes it as an optional argument; the default is
 `./cluster.yaml`; a pipe such as bash's `<(...)` will do. It is read as YAML 1.2: unknown keys, duplicate keys
 and values of the wrong type are errors, and all errors are shown at once with their lines. Versions are text,
-so numbers go in quotes: `"1.10"`. Anchors and merge keys (`<<`) are allowed, tags are not. Secrets never stand
-in the file.
+so numbers go in quotes: `"1.10"`. Anchors and merge keys (`<<`) are allowed, tags are not. Secrets never
+stand in the file.
 
 `docs/schema/cluster.schema.json` gives editors completion and marks what is refused by its form. `pdctl init`
 writes a starter file, `pdctl validate` checks a file without touching a host, and `pdctl explain

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
@@ -13,6 +14,7 @@ from pdctl.spec.fields import homes, section_at
 from pdctl.spec.finding import Finding, Path
 from pdctl.spec.locate import Found, find
 from pdctl.spec.model import Cluster
+from pdctl.spec.scalar import LONGEST_INT
 from pdctl.spec.secrecy import shown
 
 # The smallest valid value of each section that must be there.
@@ -41,6 +43,8 @@ RULES = {
     "TYPE007": ("value_error",),
     "TYPE008": ("too_long", "string_too_long", "too_short", "string_too_short"),
 }
+# What `scalar` leaves as text.
+HUGE = re.compile(rf"[-+]?[0-9]{{{LONGEST_INT - 1},}}|0x[0-9a-fA-F]{{17,}}|0o[0-7]{{19,}}")
 LIMITS = {"greater_than_equal": "at least", "less_than_equal": "at most", "greater_than": "more than"}
 # YAML 1.1 took these for true and false.
 OLD_BOOLS = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
@@ -154,7 +158,11 @@ def _wrong(kind: str, ctx: Mapping[str, Any], found: Found, loc: Path) -> tuple[
     if kind in KINDS:
         return _wrong_kind(kind, node, loc)
     if kind in LIMITS:
-        return f"must be {LIMITS[kind]} {next(iter(ctx.values())):g}, not {_what(node)}", None
+        limit = next(iter(ctx.values()))
+        return (
+            f"must be {LIMITS[kind]} {limit if isinstance(limit, int) else f'{limit:g}'}, not {_what(node)}",
+            None,
+        )
     if kind == "literal_error":
         return _wrong_choice(str(ctx["expected"]), node)
     if kind == "value_error":
@@ -175,6 +183,8 @@ def _wrong_kind(kind: str, node: Node, loc: Path) -> tuple[str, str | None]:
         return f"has no value; it must be {wanted}", "write one, or remove the key"
     if kind == "string_type" and isinstance(value, bool | int | float):
         return _number_for_text(node), None
+    if isinstance(value, str) and not node.quoted and HUGE.fullmatch(node.text):
+        return f"{shown(node.text)} is beyond any number that may stand here", None
     hint = f"its keys: {', '.join(section.model_fields)}" if section else None
     if kind == "bool_type" and node.text.lower() in OLD_BOOLS:
         hint = f"`{node.text}` is text in YAML 1.2; write `{OLD_BOOLS[node.text.lower()]}`"

@@ -94,8 +94,8 @@ def _address(value: str) -> str:
 
 
 def _dns_name(value: str) -> str:
-    if re.fullmatch(r"[0-9.]+", value):
-        raise ValueError("is not a valid IPv4 address")
+    if is_number(value):
+        raise ValueError(f"is not a valid IPv4 address{_offer(value)}")
     if "_" in value:
         raise ValueError(
             "contains `_`: engines and proxy are called by URL, where host names have letters, digits, `-`"
@@ -106,6 +106,18 @@ def _dns_name(value: str) -> str:
             "is neither an IP address nor a host name (labels of 1 to 63 letters, digits and inner `-`)"
         )
     return value
+
+
+def is_number(host: str) -> bool:
+    """Whether resolvers take it for an IPv4 address in an odd spelling: 0x0a00000b, 167772171, 10.11."""
+    last = host.rstrip(".").rpartition(".")[2]
+    return re.fullmatch(r"[0-9]+|0[xX][0-9A-Fa-f]*", last) is not None
+
+
+def _offer(value: str) -> str:
+    if not re.fullmatch(r"0[xX][0-9A-Fa-f]{1,8}|[1-9][0-9]{0,9}", value) or int(value, 0) >= 2**32:
+        return ""
+    return f"; did you mean {ipaddress.IPv4Address(int(value, 0))}?"
 
 
 def _line(value: str) -> str:
@@ -230,7 +242,8 @@ PATH = rf"(?!.*/\.\.(/|$))/{ONE_LINE}"
 IPV6 = r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%[0-9A-Za-z]+)?"
 OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 IPV4 = rf"({OCTET}\.){{3}}{OCTET}"
-SOME_ADDRESS = rf"{IPV6}|{IPV4}|(?![0-9.]*$){DNS_LABEL}(\.{DNS_LABEL})*"
+NO_NUMBER = r"(?!([^.]*\.)*([0-9]+|0[xX][0-9A-Fa-f]*)$)"
+SOME_ADDRESS = rf"{IPV6}|{IPV4}|{NO_NUMBER}{DNS_LABEL}(\.{DNS_LABEL})*"
 
 Text = Annotated[str, Field(max_length=LONGEST), _pattern(ONE_LINE), AfterValidator(_line)]
 Line = Annotated[

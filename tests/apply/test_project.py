@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from pdctl.apply.project import write_inventory, write_project
 from pdctl.errors import ApplyError
+from pdctl.spec.model import Secret
 from tests.examples import topology
 
 NAMES = ("ansible_user", "ansible_ssh_private_key_file", "words")
@@ -50,6 +52,20 @@ def test_the_look_would_find_one_that_is_run(tmp_path: Path) -> None:
     (tmp_path / "inventory.yml").write_text(json.dumps(inventory(mark)))
     seen_by_ansible(tmp_path / "inventory.yml")
     assert mark.exists()
+
+
+def test_a_project_needs_no_secret_and_says_what_follows(tmp_path: Path) -> None:
+    plain = topology("lab-simulator")
+    spec = plain.spec.model_copy(
+        update={
+            "secrets": {"HF_TOKEN": Secret(from_file="nowhere.txt"), "OTHER": Secret(from_env="NO_SUCH_VAR")}
+        }
+    )
+    said: list[str] = []
+    written = write_project(replace(plain, spec=spec), tmp_path, tmp_path / "out", None, said.append)
+    assert "apply.yml" in written
+    assert [line for line in said if line.startswith("warning: secrets.HF_TOKEN: ")]
+    assert "nowhere.txt" in (tmp_path / "out" / "inventory.yml").read_text()
 
 
 @pytest.mark.parametrize("taken", ["file", "folder", "loop"])

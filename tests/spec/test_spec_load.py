@@ -91,7 +91,7 @@ def test_a_file_that_cannot_be_read_points_to_init(tmp_path: Path) -> None:
 def test_a_huge_file_is_not_read_whole(tmp_path: Path) -> None:
     with (tmp_path / "huge.yaml").open("wb") as file:
         file.truncate(2**40)
-    with pytest.raises(ErrorGroup, match="1 error in .*huge.yaml"):
+    with pytest.raises(ErrorGroup, match=r"1 error in .*huge\.yaml"):
         load(tmp_path / "huge.yaml")
     with pytest.raises(SpecError, match="is a pipe or a device"):
         load(Path("/dev/zero"))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from pdctl.spec.finding import Finding, Path
 from pdctl.spec.model import Cluster
+from pdctl.spec.values import is_number
 
 LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"})
 
@@ -39,7 +40,14 @@ def addresses_are_unique(cluster: Cluster) -> Iterator[Finding]:
 
 def names_that_are_addresses_are_legal(cluster: Cluster) -> Iterator[Finding]:
     for i, host in enumerate(cluster.hosts):
-        if host.address is None and "_" in host.name:
+        if host.address is None and is_number(host.name):
+            yield Finding(
+                "HOST003",
+                ("hosts", i, "name"),
+                f"`{host.name}` has no `address`, and as one it would be read as a number",
+                "add `address:` with an IP address, or give it another name",
+            )
+        elif host.address is None and "_" in host.name:
             yield Finding(
                 "HOST003",
                 ("hosts", i, "name"),

@@ -22,9 +22,9 @@ HOSTS = (
     ),
     About(
         "HOST003",
-        "A name with `_` is used as an address",
+        "A name with `_`, or one that is a number, is used as an address",
         "Engines and the proxy are called by URL, where host names have letters, digits, `-` and `.` only"
-        " (RFC 1123); HTTP clients refuse others although DNS finds them.",
+        " (RFC 1123); HTTP clients refuse others although DNS finds them, and take numbers for addresses.",
         "Add `address`, or use hyphens.",
         "hosts: [{name: gpu_01, gpus: 8}]\n",
     ),

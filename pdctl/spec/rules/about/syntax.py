@@ -117,7 +117,7 @@ SYNTAX = (
     About(
         "SYNTAX015",
         "The file is empty or no mapping",
-        "A spec is a mapping of keys to values. A cluster.lock is none, but for `validate` and `lock --check`.",
+        "A spec is a mapping of keys to values. Only `validate` and `lock --check` take a cluster.lock too.",
         "Begin it like `cluster: chat`; `pdctl init` writes a starter file.",
     ),
 )
