@@ -26,9 +26,7 @@ CUDA_IPC, CUDA_COPY, TCP = "cuda_ipc", "cuda_copy", "tcp"
 # What an engine's journal has, long before endpoints time out: a transport or a device that UCX_TLS or
 # UCX_NET_DEVICES asks for and that is not there (ucp_context.c, ucp_report_unavailable), and a library of
 # another version than the program was built with (ucp_context.c, ucp_version_check).
-UCX_COMPLAINTS = (
-    r"UCX +(?:WARN|ERROR) .*(?:available, please use one or more of|UCP (?:API )?version is incompat)"
-)
+UCX_COMPLAINTS = r"UCX +(WARN|ERROR) .*(available, please use one or more of|version is incompatible)"
 
 
 def stands_for(name: str) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ from tests.verify.test_proof import GOOD
 
 # As UCX 1.23 and 1.18 print them in an engine.
 LACKS = (
-    "[1796088979.061064] [gpu01:20358:0]     ucp_context.c:1508 UCX  WARN  transports 'rc_mlx5','cuda_ipc' are"
-    " not available, please use one or more of: cma, self, tcp"
+    "[1796088979.061064] [gpu01:20358:0]     ucp_context.c:1508 UCX  WARN  transports 'rc_mlx5','cuda_ipc'"
+    " are not available, please use one or more of: cma, self, tcp"
 )
 DEVICE = (
     "[1669031880.738755] [gpu01:588291:0]  ucp_context.c:969  UCX  WARN  network device 'mlx5_9:1' is not"
