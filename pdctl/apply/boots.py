@@ -10,6 +10,7 @@ from pdctl.hosts.holder import this_process
 from pdctl.hosts.observation import Observation
 from pdctl.plan.model import Plan
 from pdctl.plan.reboots import FLAG, Asked, Boots
+from pdctl.spec.rules.suppress import suppressed
 from pdctl.state import State, Unit
 from pdctl.topology.model import Role, Topology
 
@@ -24,6 +25,7 @@ def boots_of(topology: Topology, seen: Observation) -> Boots:
             if meta.reboot
         },
         frozenset(_own(topology, seen)),
+        hushed=frozenset(suppressed(topology.spec)),
     )
 
 

@@ -213,7 +213,9 @@ def _driver(view: View) -> Iterator[Finding]:
     if "driver" in pins:
         if upstream(pins["driver"]) != loaded:
             message = f"runs driver {loaded}, the stack pins {pins['driver']}"
-            yield view.finding("FACT011", message, "`pdctl apply` installs it; then the host needs a reboot")
+            yield view.finding(
+                "FACT011", message, "`pdctl apply --allow-reboot` installs it and reboots the host"
+            )
         words, _ = split(view.facts.machine, pins["driver"])
         if words:
             yield view.finding(

@@ -128,6 +128,7 @@ class Reboots:
     refused: Mapping[str, str] = field(default_factory=dict)
     later: frozenset[Key] = frozenset()
     resting: frozenset[str] = frozenset()
+    blind: bool = False  # nothing is said of the kernel that boots next
 
     @property
     def left(self) -> tuple[str, ...]:

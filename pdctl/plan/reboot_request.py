@@ -28,6 +28,7 @@ def reboot_request(
             "driver": upstream(drivers[0]) if drivers else "",
             "kernel": kernels[0] if kernels else "",
             "ofed": any(row.name == OFED for row in mine),
+            "blind": plan.reboots.blind,
             "owed": any(need.package == OFED for need in needs),
             "timeout_s": timeout_s,
         },

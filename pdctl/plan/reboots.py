@@ -11,6 +11,8 @@ from pdctl.plan.model import Action, Change, NeedsReboot, Reboots
 from pdctl.state import File, Key, Package, State, difference
 
 FLAG = "--allow-reboot"
+# Who boots or signs otherwise than pdctl can see, suppresses these.
+KERNEL_RULE, SIGNATURE_RULE = "FACT022", "FACT024"
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Boots:
     asked: Mapping[str, Asked] = field(default_factory=dict)
     own: frozenset[str] = frozenset()
     within: frozenset[str] | None = None
+    hushed: frozenset[str] = frozenset()  # rules that the spec sets aside
 
 
 def reboots(
@@ -58,7 +61,9 @@ def reboots(
     deep = {host for host, some in by_host.items() if any(need.waits for need in some)}
     later = {c.key for c in changes if c.key.host in deep and _goes_with_it(c)}
     stops = {host for host, some in by_host.items() if any(need.stops for need in some)}
-    return Reboots(needs, hosts, refused, frozenset(later), frozenset(stops - set(hosts)))
+    return Reboots(
+        needs, hosts, refused, frozenset(later), frozenset(stops - set(hosts)), KERNEL_RULE in boots.hushed
+    )
 
 
 def is_nouveaus(file: File) -> bool:
@@ -189,8 +194,12 @@ def _refusal(
     if words := other_kernel(machine, pinned[0] if pinned else ""):
         return words
     ofed = Key(host, f"package:{OFED}") in observed
-    if words := unbootable(with_package(host, machine, observed), ofed=ofed):
+    words = (
+        "" if KERNEL_RULE in boots.hushed else unbootable(with_package(host, machine, observed), ofed=ofed)
+    )
+    if words:
         return words
     drivers = [r for k, r in wanted.items() if k.host == host and isinstance(r, Package) and r.family]
-    what, mend = unsigned(machine, drivers[0].name) if drivers else ("", "")
+    signs = not drivers or SIGNATURE_RULE in boots.hushed
+    what, mend = ("", "") if signs else unsigned(machine, drivers[0].name)
     return f"{what}; {mend}" if what else ""

@@ -13,7 +13,7 @@ options:
   request:
     description:
       - A dict with C(cluster), C(record), C(rest) (units that stop) and C(reboot) (C(why), C(driver),
-        C(kernel), C(ofed), C(owed), C(timeout_s)), or the JSON of such a dict in base64.
+        C(kernel), C(ofed), C(blind), C(owed), C(timeout_s)), or the JSON of such a dict in base64.
     type: raw
     required: true
   phase:

@@ -159,6 +159,15 @@ def test_a_host_that_would_come_back_worse_is_not_rebooted(machine: Machine, say
     assert not any("h2" in step.hosts for step in plan.steps)
 
 
+def test_who_boots_in_another_way_than_pdctl_sees_sets_the_rule_aside() -> None:
+    lacking = replace(SOUND, built=(), secure_boot=True)
+    hushed = Boots(hushed=frozenset({"FACT022", "FACT024"}))
+    plan = planned(machines={"h2": lacking}, boots=hushed)
+    assert plan.reboots.hosts == ("h1", "h2") and plan.reboots.blind
+    one = planned(machines={"h2": lacking}, boots=replace(hushed, hushed=frozenset({"FACT022"})))
+    assert "Secure Boot" in one.reboots.refused["h2"]
+
+
 def test_pdctl_does_not_reboot_the_machine_that_it_runs_on() -> None:
     plan = planned(boots=Boots(own=frozenset({"h1"})))
     assert plan.reboots.hosts == ("h2",) and "pdctl itself runs on it" in plan.reboots.refused["h1"]

@@ -79,7 +79,7 @@ FACTS = (
         "A host runs another driver than the stack pins",
         "An apply installs the pinned one; until a reboot the loaded one stays, and Fabric Manager refuses"
         " it.",
-        "Apply, and plan a reboot.",
+        "Apply with `--allow-reboot`.",
         "",
     ),
     doubt(
