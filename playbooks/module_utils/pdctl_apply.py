@@ -91,7 +91,7 @@ class Work:
         self.halt = [row for row in halt if not is_stopped(self.have(row))]
         self.units = [self.with_restart(row) for row in units]
         self.effects = due(self.put, self.seen, self.record.pending)
-        self.modules = Modules(self.put, self.seen, self.record.pending)
+        self.modules = Modules(self.put, self.seen, self.record.rows, self.record.pending)
         self.open = dict(self.record.pending)  # what an interrupted run was at
         self.reached = False  # the units: their files come before them
         self.served: set[str] = set()  # names of units that a health gate let through

@@ -55,10 +55,11 @@ def reasons(stdout: str, stderr: str) -> str:
     return " / ".join(found[:8] or _lines(stdout)[-3:])
 
 
-def needed(stdout: str) -> dict[str, str]:
-    """{package: version} that others need, of `x : Depends: y (= 1) but 2 is to be installed`."""
-    rows = re.findall(r"(?:Depends|PreDepends): (\S+) \(\S+ ([^)\s]+)\)", stdout)
-    return {name.partition(":")[0]: version for name, version in rows}
+def needed(stdout: str) -> dict[str, str | None]:
+    """{package: version} that others need, of `x : Depends: y (= 1) but 2 is to be installed`; None where any
+    of several versions would do."""
+    rows = re.findall(r"(?:Depends|PreDepends): (\S+)(?: \((\S+) ([^)\s]+)\))?", stdout)
+    return {name.partition(":")[0]: version if relation == "=" else None for name, relation, version in rows}
 
 
 def site(address: str) -> str:

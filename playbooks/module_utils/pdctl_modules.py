@@ -14,6 +14,7 @@ from ansible.module_utils.pdctl_observe_stack import loaded_modules, next_kernel
 from ansible.module_utils.pdctl_rows import Row, Rows, row_id
 
 KEY = f"package:{OFED}"
+DRIVER = "nvidia-driver-"  # how its packages begin; as in `pdctl.knowledge.reboots`
 # `nvidia/580.95.05, 6.8.0-60-generic, x86_64: installed` of dkms 3, `nvidia, 580.95.05, ...` of 2.8.
 STATUS = re.compile(r"^(nvidia[\w.+-]*?)(?:/|, )([\w.+-]+)[,:]", re.MULTILINE)
 BUILT = "already been built"  # dkms 2.8 does not build over that, whatever --force says
@@ -26,11 +27,13 @@ class Modules:
     A driver that is installed in the same run comes after OFED, and builds its modules against it by itself.
     """
 
-    def __init__(self, put: list[Row], seen: Rows, pending: Collection[str]) -> None:
+    def __init__(self, put: list[Row], seen: Rows, recorded: Rows, pending: Collection[str]) -> None:
+        """A request has what changes: a driver that stays is in the record alone."""
         ofed = next((row for row in put if row_id(row) == KEY), None)
-        driver = next((row for row in put if row["kind"] == "package" and row.get("family")), None)
+        asked = next((row for row in put if row["kind"] == "package" and row.get("family")), None)
+        driver = asked or kept_driver(recorded)
         self.version = upstream(driver["version"] or "") if driver else ""
-        stays = driver is not None and _is_as_wanted(driver, seen)
+        stays = asked is None or _is_as_wanted(asked, seen)
         changes = ofed is not None and not _is_as_wanted(ofed, seen)
         self.due = ofed is not None and driver is not None and ((changes and stays) or KEY in pending)
 
@@ -86,10 +89,15 @@ def load_peermem(version: str) -> list[str]:
 
 def check_peermem(recorded: Rows) -> None:
     """Before engines start: where pdctl keeps OFED and the driver, a peermem that fits neither is told."""
-    names = (row for row in recorded.values() if row.get("name", "").startswith("nvidia-driver-"))
-    driver = next(names, None)
+    driver = kept_driver(recorded)
     if driver is not None and KEY in recorded and peermem_refused():
         load_peermem(upstream(driver["version"]))
+
+
+def kept_driver(recorded: Rows) -> Row | None:
+    """The driver's package, where pdctl keeps it here."""
+    found = (row for row in recorded.values() if row.get("name", "").startswith(DRIVER))
+    return next((row for row in found if row["kind"] == "package"), None)
 
 
 def refusal(said: str, log: str, version: str) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from ansible.module_utils.pdctl_apt import Apt
+from ansible.module_utils.pdctl_apt import Apt, Done
 from ansible.module_utils.pdctl_apt_words import needed, reasons
 from ansible.module_utils.pdctl_difference import Problem
 from ansible.module_utils.pdctl_family import astray, belongs, loose, upstream
@@ -18,7 +18,7 @@ from ansible.module_utils.pdctl_rows import Row, Rows
 # The driver's modules are built against OFED's when the driver is set up; a transaction has no order for that
 # (NVIDIA GPUDirect RDMA documentation: OFED first).
 FIRST = ("doca-ofed",)
-BROKEN = "--fix-broken"  # what apt says to do, and does
+BROKEN = "--fix-broken"  # what apt says to try
 NEW = re.compile(r"^Inst (\S+) (?:\[[^]]*\] )?\((\S+) ", re.MULTILINE)
 GONE = re.compile(r"^(?:Purg|Remv) (\S+)", re.MULTILINE)
 
@@ -53,37 +53,19 @@ def put_packages(
         first = [_target(row, bundle) for row in install if row["name"] in FIRST]
         rest = [_target(row, bundle) for row in install if row["name"] not in FIRST] + _family_targets(rows)
         if first or rest:
-            consent = ["install", *_consent(rows, have, downgrade)]
-            words = [*consent, *first, *rest]
             must_be_offered(apt, install)
-            new, gone = _foretold(apt, words, rows, ours)
+            consent = ["install", *_consent(rows, have, downgrade)]
+            steps, done = _foretold(apt, consent, [first, rest], rows, ours)
+            new, gone = dict(NEW.findall(done.stdout)), GONE.findall(done.stdout)
             refuse_holds(_held_by_others({*new, *gone}, rows), ours.held)
             refuse_mixture(rows, new)
             remember(sorted(new.keys() - before.keys() - set(names)))
-            for some in (first, rest):
-                if some:
-                    apt.install([*consent, *some])
+            for some in filter(None, steps):
+                apt.install([*consent, *some])
     finally:
         apt.drop(_half_installed(before))
         hold(apt, rows)
     apt.mark("unhold", [row["name"] for row in rows if not row["hold"] and _is_held(have, row)])
-
-
-def mend_dependencies(apt: Apt, consent: list[str], rows: list[Row], ours: Ours) -> None:
-    """After a dpkg that was cut off some of a family are new and others old: before that is mended, apt takes
-    no names. It goes to the pins."""
-    words = [*consent, BROKEN]
-    done = apt.simulate(words)
-    gone = GONE.findall(done.stdout)
-    refuse_holds(_held_by_others({*dict(NEW.findall(done.stdout)), *gone}, rows), ours.held)
-    others = [n for n in gone if n not in ours.installed and not any(belongs(row, n) for row in rows)]
-    if done.returncode or others:
-        how = f" but by removing {', '.join(others)}, which pdctl has not installed" if others else ""
-        raise Problem(
-            f"dependencies are broken here, and apt cannot mend them{how}. Nothing was done; run"
-            " `apt-get --fix-broken install` there, then apply again"
-        )
-    apt.install(words)
 
 
 def must_be_offered(apt: Apt, install: list[Row]) -> None:
@@ -150,19 +132,28 @@ def needs_install(row: Row, have: Row | None) -> bool:
     return have is None or row["version"] not in (None, have["version"])
 
 
-def _foretold(apt: Apt, words: list[str], rows: list[Row], ours: Ours) -> tuple[dict[str, str], list[str]]:
-    """{package: version} to come, and packages to go; raises with what apt would take of each."""
-    done = apt.simulate(words)
-    if done.returncode and BROKEN in done.stderr:
-        mend_dependencies(apt, [word for word in words if word == "install" or word[:2] == "--"], rows, ours)
-        done = apt.simulate(words)
-    if done.returncode:
+def _foretold(
+    apt: Apt, consent: list[str], steps: list[list[str]], rows: list[Row], ours: Ours
+) -> tuple[list[list[str]], Done]:
+    """The steps, and what apt would do for all of them. Raises where it finds no way.
+
+    Where dependencies are broken already, as after a dpkg that was cut off with some of a family new and
+    others old, apt takes nothing along by itself: all of it has to be named, and be done at once.
+    """
+    words = [word for step in steps for word in step]
+    done = apt.simulate([*consent, *words])
+    while done.returncode:
         along = needed(done.stdout)
         refuse_holds(_held_by_others(along, rows), ours.held)
-        wanted = {row["name"]: row["version"] for row in rows if not row.get("deb")}
-        said = reasons(done.stdout, done.stderr)
-        raise Problem(f"apt finds no way to install it: {said} ({candidates({**wanted, **along})})")
-    return dict(NEW.findall(done.stdout)), GONE.findall(done.stdout)
+        more = [f"{name}={version}" if version else name for name, version in along.items()]
+        if BROKEN not in done.stderr or set(more) <= set(words):
+            wanted = {row["name"]: row["version"] for row in rows if not row.get("deb")}
+            said = reasons(done.stdout, done.stderr)
+            raise Problem(f"apt finds no way to install it: {said} ({candidates({**wanted, **along})})")
+        words += [word for word in more if word not in words]
+        steps = [words]
+        done = apt.simulate([*consent, *words])
+    return steps, done
 
 
 def _held_by_others(moved: Collection[str], rows: list[Row]) -> list[str]:

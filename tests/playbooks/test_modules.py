@@ -74,14 +74,21 @@ def test_they_are_built_anew_when_only_ofed_changes(
     ofed: str, driver: str | None, pending: list[str], due: bool
 ) -> None:
     seen = {KEY: row("doca-ofed", ofed)} | ({f"package:{DRIVER}": row(DRIVER, driver)} if driver else {})
-    modules = Modules([OFED_ROW, DRIVER_ROW], seen, pending)
+    modules = Modules([OFED_ROW, DRIVER_ROW], seen, {}, pending)
     assert modules.due is due and bool(modules.owed()) is due and bool(modules.foretell()) is due
-    assert not Modules([OFED_ROW], seen, pending).due
+    assert not Modules([OFED_ROW], seen, {}, pending).due
+
+
+def test_a_driver_that_stays_is_in_the_record_alone() -> None:
+    recorded = {f"package:{DRIVER}": row(DRIVER, PIN), "file:/x": {"kind": "file", "path": "/x"}}
+    modules = Modules([OFED_ROW], {KEY: row("doca-ofed", "3.0.0-1")}, recorded, [])
+    assert modules.due and modules.version == "580.95.05"
+    assert not Modules([], {}, recorded, [KEY]).due  # a request that is not about it leaves it owed
 
 
 def test_every_kernel_that_may_run_gets_them_and_then_peermem_is_loaded(host: Path) -> None:
     seen = {KEY: row("doca-ofed", "3.0.0-1"), f"package:{DRIVER}": DRIVER_ROW}
-    modules = Modules([OFED_ROW, DRIVER_ROW], seen, [])
+    modules = Modules([OFED_ROW, DRIVER_ROW], seen, {}, [])
     did = modules.bring_about()
     words = "-m nvidia-srv -v 580.95.05 -k 6.8.0-6"
     assert did == [
@@ -99,7 +106,7 @@ def test_every_kernel_that_may_run_gets_them_and_then_peermem_is_loaded(host: Pa
 def test_a_build_that_fails_is_owed_and_starts_nothing(host: Path) -> None:
     (host / "broken").touch()
     seen = {KEY: row("doca-ofed", "3.0.0-1"), f"package:{DRIVER}": DRIVER_ROW}
-    modules = Modules([OFED_ROW, DRIVER_ROW], seen, [])
+    modules = Modules([OFED_ROW, DRIVER_ROW], seen, {}, [])
     with pytest.raises(Problem, match=r"for kernel 6\.8\.0-60-generic: Error! Bad return status .*No engine"):
         modules.bring_about()
     assert modules.owed() == {KEY: "the driver's modules have not been built against it"}
