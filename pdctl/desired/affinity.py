@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from pdctl.knowledge import versions
-from pdctl.knowledge.variables import GPU_NIC_MAP, NIC_MAP_VARIABLES, UCX_NET_DEVICES
+from pdctl.knowledge.variables import (
+    GPU_NIC_MAP,
+    NIC_MAP_VARIABLES,
+    UCX_NET_DEVICES,
+    UCX_TLS,
+    UCX_WITHOUT_TCP,
+)
 from pdctl.knowledge.versions import at_least
 from pdctl.topology.affinity import chosen_by_hand, uses_rdma
 from pdctl.topology.model import Instance, Topology
+
+RDMA = ("ib", "roce")  # kinds of `network`
 
 
 def net_devices(topology: Topology, instance: Instance) -> dict[str, str]:
@@ -22,3 +30,12 @@ def net_devices(topology: Topology, instance: Instance) -> dict[str, str]:
         pairs = ",".join(f"{gpu}={nic}" for gpu, nic in close.pairs)
         return {GPU_NIC_MAP: pairs, NIC_MAP_VARIABLES: f"{UCX_NET_DEVICES}:{port}"}
     return {UCX_NET_DEVICES: ",".join(close.nics)}
+
+
+def without_tcp(topology: Topology) -> dict[str, str]:
+    """Where every host with engines declares a network of RDMA: UCX takes TCP for RDMA that is missing without
+    a word (openucx issue 10854)."""
+    used = {instance.host for instance in topology.instances}
+    networks = [host.network for host in topology.spec.hosts if host.name in used]
+    declared = all(network is not None and network.kind in RDMA for network in networks)
+    return {UCX_TLS: UCX_WITHOUT_TCP} if declared else {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pdctl.desired.affinity import net_devices
+from pdctl.desired.affinity import net_devices, without_tcp
 from pdctl.desired.layout import DOWNLOADS, MODELS, SERVICE_USER, VOCABULARY, cache_dir, config_dir
 from pdctl.knowledge import versions
 from pdctl.knowledge.leases import NIXL_ABORT_S, NIXL_LEASE_S
@@ -236,7 +236,7 @@ def _ucx(topology: Topology, instance: Instance) -> dict[str, str]:
     if all(i.host == instance.host for i in topology.instances):
         # An explicit list must hold the CUDA transports, or GPU memory is not recognised (UCX FAQ).
         return {UCX_TLS: UCX_ONE_HOST} | net_devices(topology, instance)
-    return net_devices(topology, instance)
+    return net_devices(topology, instance) or without_tcp(topology)
 
 
 def _simulator(topology: Topology) -> dict[str, str]:

@@ -50,6 +50,8 @@ UCX_CUDA = ("cuda", "cuda_copy", "cuda_ipc", "gdr_copy")
 UCX_EVERYTHING = ("all",)
 # Of engines on one host: NVLink carries their KV (LMCache examples/disagg_prefill).
 UCX_ONE_HOST = "cuda_ipc,cuda_copy,tcp"
+# Everything else: of engines whose KV shall go over RDMA or fail.
+UCX_WITHOUT_TCP = "^tcp"
 UCX_NET_DEVICES = "UCX_NET_DEVICES"
 # `GPU=NIC` by PCI address, comma-separated, and the variables that vLLM sets from it in each worker, as
 # `NAME:port` (vLLM v1/executor/vllm_net_devices.py); it ends when either is missing, or a GPU of its own.

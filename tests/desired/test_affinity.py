@@ -41,6 +41,21 @@ def test_the_near_nic_and_the_cpus_of_its_socket(connector: str) -> None:
     assert place(found["decoder-0"]) == ["4-7,12-15", "preferred", "1"]
 
 
+@pytest.mark.parametrize(
+    ("kinds", "tls"),
+    [(("roce", "roce"), "^tcp"), (("ib", "ib"), "^tcp"), (("roce", "ethernet"), None), ((None, "ib"), None)],
+)
+def test_a_declared_network_of_rdma_leaves_no_tcp_to_fall_back_to(
+    kinds: tuple[str | None, ...], tls: str | None
+) -> None:
+    rows = [
+        row | {"gpus": {"count": 8}} | ({"network": {"gbit": 400, "kind": kind}} if kind else {})
+        for row, kind in zip(hosts(2), kinds, strict=True)
+    ]
+    found = rendered(hosts=rows, serving=serving(1, 1, 2, "nixl")).engines
+    assert {engine.env.get("UCX_TLS") for engine in found.values()} == {tls}
+
+
 def test_an_instance_over_both_sockets_gets_both() -> None:
     found = with_nics(TWO, asked=serving(1, 1, 8, "nixl")).engines["decoder-0"]
     assert found.env["UCX_NET_DEVICES"] == "mlx5_0:1,mlx5_1:1"
