@@ -21,7 +21,7 @@ from pdctl.plan.reasons import Reasons
 from pdctl.spec.load import parse
 from pdctl.spec.model import Cluster, Host, Secret
 from pdctl.spec.model_files import model_files
-from pdctl.state import File, Key, Package, Resource, State, Venv, difference
+from pdctl.state import File, Key, Package, Resource, State, Venv, Weights, difference
 from pdctl.state.digest import secret_digest
 from pdctl.topology import resolve
 from pdctl.topology.model import Topology
@@ -161,7 +161,7 @@ def _missing(
     """
     if isinstance(want, Venv) and isinstance(have, Venv) and not difference(replace(want, proof=""), have):
         return  # it only has to be tried, which installs nothing
-    if isinstance(want, Venv) or (isinstance(want, File) and want.source):
+    if isinstance(want, Venv | Weights) or (isinstance(want, File) and want.source):
         yield want.path, "is gone" if have is None else f"is damaged ({', '.join(why)})"
     if isinstance(want, Package):
         name = f"package {want.name}" + (f" {want.version}" if want.version else "")

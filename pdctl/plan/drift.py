@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pdctl.desired.layout import UNITS
 from pdctl.plan.model import Drift
-from pdctl.state import Key, Package, Resource, State, Unit, Venv, difference
+from pdctl.state import Key, Package, Resource, State, Unit, Venv, Weights, difference
 
 INTERRUPTED = "left unfinished by an interrupted apply"
 # How deviations begin that were found by holding the process against what is wanted now.
@@ -81,6 +81,8 @@ def _as_left(before: Resource | None, now: Resource | None, want: Resource | Non
     """What shall be another one than was left deviates from that by the spec's own doing."""
     if isinstance(before, Package) and isinstance(now, Package) and isinstance(want, Package):
         return now if want.version == before.version else replace(now, deviations=())
+    if isinstance(before, Weights) and isinstance(now, Weights) and isinstance(want, Weights):
+        return now if want.revision == before.revision else replace(now, revision=before.revision)
     if isinstance(before, Venv) and isinstance(now, Venv) and isinstance(want, Venv):
         return now if want.proof == before.proof else replace(now, proof=before.proof)
     if not isinstance(before, Unit) or not isinstance(now, Unit) or not isinstance(want, Unit):

@@ -21,13 +21,13 @@ def observe_weights(row: Row) -> Row | None:
     path = row["path"]
     if not os.path.isdir(path):
         return None
-    marker = read_marker(row)
+    marker = read_marker(marker_path(row)) or last_marker(row)
     seen = {"kind": "weights", "path": path, "revision": row.get("revision") or "", "damage": []}
     seen.update(repo=row.get("repo") or "", given=bool(row.get("given")))
-    if marker is not None:
-        seen["damage"] = shown(moved(marker))
-    else:
+    if marker is None:
         seen["damage"] = ["not checked yet"]
+    else:
+        seen.update(revision=marker["revision"], damage=shown(moved(marker)))
     return seen
 
 
@@ -37,11 +37,22 @@ def marker_path(row: Row) -> str:
     return os.path.join(row.get("checked") or CHECKED, f"{base}-{name}.json")
 
 
-def read_marker(row: Row) -> Row | None:
+def last_marker(row: Row) -> Row | None:
+    """The revision that was checked last, when it is not the one that is asked for."""
+    folder, name = os.path.split(marker_path(row))
+    start = name.rpartition("-")[0] + "-"
+    names = [each for each in os.listdir(folder) if each.startswith(start)] if os.path.isdir(folder) else []
+    paths = sorted((os.path.join(folder, each) for each in names), key=os.path.getmtime, reverse=True)
+    found = [marker for marker in map(read_marker, paths) if marker and marker["path"] == row["path"]]
+    return found[0] if found else None
+
+
+def read_marker(path: str) -> Row | None:
     try:
-        with open(marker_path(row), encoding="utf-8") as handle:
-            marker = json.load(handle)
-        return marker if isinstance(marker["files"], dict) and isinstance(marker["folder"], str) else None
+        with open(path, encoding="utf-8") as handle:
+            marker = dict(json.load(handle))
+        texts = all(isinstance(marker[name], str) for name in ("folder", "path", "revision"))
+        return marker if texts and isinstance(marker["files"], dict) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

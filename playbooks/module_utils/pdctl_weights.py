@@ -163,6 +163,7 @@ def read_secrets(path: str) -> dict[str, str]:
 
 def write_marker(row: Row, marker: Row) -> None:
     path = marker_path(row)
+    marker = {**marker, "path": row["path"], "revision": row["revision"]}
     make_parents(path)
     with open(path + NEW, "w", encoding="utf-8") as handle:
         json.dump(marker, handle)

@@ -15,7 +15,7 @@ from pdctl.apply.requests import Meta, Order, Supply, groups, host_variables
 from pdctl.desired import desire
 from pdctl.plan import Owed, make_plan
 from pdctl.plan.model import Step, StepKind
-from pdctl.state import Key, State, Unit, Venv
+from pdctl.state import Key, State, Unit, Venv, Weights
 from pdctl.topology import resolve
 from tests.examples import desired, topology
 from tests.topology import specs
@@ -181,3 +181,15 @@ def test_what_only_has_to_be_recorded_is_asked_for_without_its_files() -> None:
         "venv"
     }
     assert variables["h2"]["pdctl_wheels"] == [] and "pdctl_decoder" in variables["h2"]
+
+
+def test_weights_are_asked_for_by_a_task_of_their_own_with_what_the_bundle_knows_of_them() -> None:
+    found = order("two-hosts-xpyd")
+    row = next(each for each in found.desired.values() if isinstance(each, Weights))
+    told = replace(found, supply=replace(found.supply, manifests={(row.repo, row.revision): "{}"}))
+    for variables in host_variables(told).values():
+        rows = [each for each in decoded(variables["pdctl_put"])["put"] if each["kind"] == "weights"]
+        assert variables["pdctl_weights"] is True
+        assert [(each["repo"], each["manifest"]) for each in rows] == [(row.repo, "{}")]
+    again = order("two-hosts-xpyd", observed=found.desired)
+    assert not any("pdctl_weights" in variables for variables in host_variables(again).values())

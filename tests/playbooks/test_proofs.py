@@ -16,6 +16,7 @@ from ansible.module_utils.pdctl_observe_venvs import observe_venv
 from ansible.module_utils.pdctl_proofs import outcome, prove
 from ansible.module_utils.pdctl_venvs import put_venvs, write_marker
 
+from pdctl.knowledge.proofs import ALARMS
 from tests.playbooks.conftest import needs_root
 
 pytestmark = needs_root
@@ -236,3 +237,9 @@ def test_the_managers_variables_count_too(site: Path, monkeypatch: pytest.Monkey
     package(site, "vllm", "0.32.0", "import os; print(os.environ['LD_LIBRARY_PATH'])")
     asked = row(site, [["vllm"]])
     assert outcome(json.loads(asked["proofs"][0]), asked["path"])[1] == ["/opt/hpcx/lib"]
+
+
+def test_a_ucx_older_than_nixl_was_built_for_is_told_in_its_own_words(site: Path) -> None:
+    words = "ucp_context.c:2257 UCX  WARN  UCP API version is incompatible: required >= 1.20, actual 1.18.0"
+    package(site, "nixl", "1.5.1", f"print({words!r})")
+    assert words in why(row(site, [["nixl"]], alarms=list(ALARMS)))

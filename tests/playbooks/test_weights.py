@@ -143,3 +143,13 @@ def test_weights_are_put_after_all_else_and_apart_from_it() -> None:
 
 def test_hosts_and_bundle_leave_out_the_same_files() -> None:
     assert (ASIDE, BESIDE) == (NOT_LOADED, NOT_LOADED_BESIDE_SAFETENSORS)
+
+
+def test_until_another_revision_is_checked_the_last_one_is_seen(model: Path) -> None:
+    put_weights(given(model))
+    seen = observe_weights(given(model, revision="v2"))
+    assert seen is not None and (seen["revision"], seen["damage"]) == ("main", [])
+    put_weights(given(model, revision="v2"))
+    for revision in ("main", "v2"):
+        seen = observe_weights(given(model, revision=revision))
+        assert seen is not None and seen["revision"] == revision
