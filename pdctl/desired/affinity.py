@@ -33,8 +33,8 @@ def net_devices(topology: Topology, instance: Instance) -> dict[str, str]:
 
 
 def without_tcp(topology: Topology) -> dict[str, str]:
-    """Where every host with engines declares a network of RDMA: UCX takes TCP for RDMA that is missing without
-    a word (openucx issue 10854)."""
+    """Where every host with engines declares a network of RDMA: UCX says nothing when it has to take TCP for it
+    (openucx issue 10854)."""
     used = {instance.host for instance in topology.instances}
     networks = [host.network for host in topology.spec.hosts if host.name in used]
     declared = all(network is not None and network.kind in RDMA for network in networks)
