@@ -14,8 +14,8 @@ from pdctl.plan.restarts import restarts
 from pdctl.plan.steps import steps
 from pdctl.plan.unrecorded import lost_hosts, unrecorded
 from pdctl.plan.work import Work
-from pdctl.state import Key, State
-from pdctl.topology.model import Topology
+from pdctl.state import Key, State, Unit
+from pdctl.topology.model import Role, Topology
 
 
 def make_plan(
@@ -51,7 +51,8 @@ def make_plan(
     learned = tuple(row for row in unknown if row.key.host in lost)
     drifted = (*drift(recorded, observed, pending, wanted, unproven), *learned)
     still = due(owed or {}, wanted, observed)
-    told = _reboots(topology, wanted, observed, changes, contents or {}, boots or Boots())
+    alone = _alone(topology, observed, away)
+    told = _reboots(topology, wanted, observed, changes, contents or {}, boots or Boots(), alone)
     again = tuple(restarts(topology, wanted, observed, recorded, changes, still, told))
     # What another cluster or an administrator put there is no drift; an apply that works there records it.
     busy = {c.key.host for c in changes} | {r.host for r in again} | {d.key.host for d in drifted}
@@ -77,10 +78,27 @@ def _reboots(
     changes: Sequence[Change],
     contents: Mapping[Key, bytes],
     boots: Boots,
+    alone: Mapping[str, str],
 ) -> Reboots:
     if not wanted:  # all of the cluster goes: what its driver is then, is nobody's concern here
         return Reboots()
     door = front(topology, wanted, observed, {}, contents)
     allowed = topology.spec.serving.rollout.allow_reboot
     moving = bool(door.moved or door.former)
-    return reboots(changes, wanted, observed, boots, allowed=allowed, moving=moving)
+    return reboots(changes, wanted, observed, boots, alone, allowed=allowed, moving=moving)
+
+
+def _alone(topology: Topology, observed: State, away: Mapping[str, str]) -> dict[str, str]:
+    """Hosts without which a role may serve no more, as others of it are on hosts that were left out: a host
+    that did not come back from its own reboot must not take the next one with it."""
+    serves: dict[str, dict[str, str]] = {}  # role -> instance -> host, of those that are known to
+    for key, row in observed.items():
+        if isinstance(row, Unit) and row.active == "active" and row.role != Role.PROXY:
+            serves.setdefault(row.role, {})[row.instance] = key.host
+    found: dict[str, str] = {}
+    for each in topology.instances:
+        hosts = set(serves.get(each.role, {}).values())
+        if each.host in away and len(hosts) == 1:
+            words = f"{each.host} was left out, and unless {each.name} there serves, no {each.role} would"
+            found.setdefault(next(iter(hosts)), f"{words}: bring {each.host} back first")
+    return found

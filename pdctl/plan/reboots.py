@@ -42,11 +42,13 @@ def reboots(
     wanted: State,
     observed: State,
     boots: Boots,
+    alone: Mapping[str, str] | None = None,
     *,
     allowed: bool = False,
     moving: bool = False,
 ) -> Reboots:
-    """`allowed`: somebody has agreed. `moving`: instances change their addresses in the same plan."""
+    """`allowed`: somebody has agreed. `alone`: hosts that others rely on, and why. `moving`: instances change
+    their addresses in the same plan."""
     needs = tuple(dict.fromkeys(_needs(changes, wanted, observed, boots)))
     by_host: dict[str, list[NeedsReboot]] = {}
     for need in needs:
@@ -55,7 +57,10 @@ def reboots(
     refused = {
         host: why
         for host in sorted(there if allowed else ())
-        if (why := _refusal(host, by_host[host], changes, wanted, observed, boots, moving=moving))
+        if (
+            why := (alone or {}).get(host, "")
+            or _refusal(host, by_host[host], changes, wanted, observed, boots, moving=moving)
+        )
     }
     hosts = tuple(sorted(there - refused.keys())) if allowed else ()
     deep = {host for host, some in by_host.items() if any(need.waits for need in some)}

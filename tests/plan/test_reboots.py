@@ -74,6 +74,7 @@ def planned(
     machines: Mapping[str, Machine] | None = None,
     hosts: Iterable[str] = ("h1", "h2"),
     boots: Boots | None = None,
+    away: Mapping[str, str] = {},
     **more: Any,
 ) -> Plan:
     topology = spec(places, **more)
@@ -83,7 +84,10 @@ def planned(
         for host in ("h1", "h2", "h3")
     }
     told |= dict.fromkeys(hosts, SOUND) | dict(machines or {})
-    return make_plan(topology, desired, there, there, boots=replace(boots or Boots(), machines=told))
+    there = {key: row for key, row in there.items() if key.host not in away}
+    told = {host: machine for host, machine in told.items() if host not in away}
+    bearing = replace(boots or Boots(), machines=told)
+    return make_plan(topology, desired, there, there, boots=bearing, unreachable=away)
 
 
 def kinds(plan: Plan) -> list[str]:
@@ -166,6 +170,15 @@ def test_who_boots_in_another_way_than_pdctl_sees_sets_the_rule_aside() -> None:
     assert plan.reboots.hosts == ("h1", "h2") and plan.reboots.blind
     one = planned(machines={"h2": lacking}, boots=replace(hushed, hushed=frozenset({"FACT022"})))
     assert "Secure Boot" in one.reboots.refused["h2"]
+
+
+def test_a_host_that_others_rely_on_waits_for_one_that_was_left_out() -> None:
+    plan = planned(away={"h2": "does not answer"})
+    assert plan.reboots.hosts == () and plan.steps == ()
+    assert "h2 was left out, and unless prefiller-1 there serves" in plan.reboots.refused["h1"]
+    spread = {"prefiller-0": "h1", "decoder-0": "h1", "prefiller-1": "h2", "decoder-1": "h2"}
+    three = spread | {"prefiller-2": "h3", "decoder-2": "h3"}
+    assert planned(three, away={"h2": "does not answer"}).reboots.hosts == ("h1",)
 
 
 def test_pdctl_does_not_reboot_the_machine_that_it_runs_on() -> None:
