@@ -89,27 +89,36 @@ def with_package(host: str, machine: Machine, observed: State) -> Machine:
 
 
 def _needs(changes: Sequence[Change], wanted: State, observed: State, boots: Boots) -> Iterator[NeedsReboot]:
-    going = set[tuple[str, str]]()
+    found = [*_coming(changes, boots)]
+    going = {(need.host, need.package) for need in found}
+    found += [need for need in _there(wanted, observed, boots) if (need.host, need.package) not in going]
+    yield from found
+    told = {need.host for need in found}
+    for host, asked in boots.asked.items():
+        # Whatever it was for, this boot is still the one in which it began.
+        if host not in told and boots.ids.get(host) == asked.boot:
+            yield NeedsReboot(host, "", "; ".join(asked.why), "an apply that was cut off had begun it")
+
+
+def _coming(changes: Sequence[Change], boots: Boots) -> Iterator[NeedsReboot]:
+    """What the plan itself changes."""
     for change in changes:
         if change.action in (Action.CREATE, Action.UPDATE):
             machine = boots.machines.get(change.key.host)
-            for need in (*_packages(change, machine), *_nouveau(change, machine or Machine())):
-                going.add((need.host, need.package))
-                yield need
+            yield from _packages(change, machine)
+            yield from _nouveau(change, machine or Machine())
+
+
+def _there(wanted: State, observed: State, boots: Boots) -> Iterator[NeedsReboot]:
+    """What is on disk already and not in force."""
     for key, want in wanted.items():
-        if key.host not in boots.machines:
-            continue
-        machine = boots.machines[key.host]
-        if isinstance(want, Package) and (key.host, want.name) not in going:
+        machine = boots.machines.get(key.host)
+        if machine and isinstance(want, Package):
             yield from _standing(key.host, want, machine, observed)
-        if isinstance(want, File) and is_nouveaus(want) and (key.host, NOUVEAU) not in going:
+        if machine and isinstance(want, File) and is_nouveaus(want) and NOUVEAU in machine.modules:
             have = observed.get(key)
-            if have is not None and not difference(want, have) and NOUVEAU in machine.modules:
+            if have is not None and not difference(want, have):
                 yield _ban(key.host)
-    for host, asked in boots.asked.items():
-        # Whatever it was for, this boot is still the one in which it began.
-        if boots.ids.get(host) == asked.boot and not any(place == host for place, _ in going):
-            yield NeedsReboot(host, "", "; ".join(asked.why), "an apply that was cut off had begun it")
 
 
 def _packages(change: Change, machine: Machine | None) -> Iterator[NeedsReboot]:
@@ -152,7 +161,6 @@ def _ban(host: str) -> NeedsReboot:
 
 
 def _standing(host: str, want: Package, machine: Machine, observed: State) -> Iterator[NeedsReboot]:
-    """What is on disk already and not in force."""
     if want.name.startswith(DRIVER) and want.version:
         now = with_package(host, machine, observed)
         _, only = split(now, want.version)

@@ -13,13 +13,15 @@ from ansible.module_utils.pdctl_rows import Row
 VERSION = "/proc/driver/nvidia/version"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 PROXY = "proxy"
+# Put where, and only where, the driver is pinned (pdctl.desired.packages).
+BAN = "file:/etc/modprobe.d/pdctl-{}-nouveau.conf"
 
 
 def refuse_torn(rows: list[Row], record: Record) -> None:
     """Before engines start on a host whose driver is ours to keep. After a reboot whose end nobody saw, as
     pdctl was killed, this is the look that it still owes."""
     engines = [row["name"] for row in rows if row.get("role") != PROXY]
-    if not engines or not any(row["kind"] == "package" and row.get("family") for row in record.rows.values()):
+    if not engines or BAN.format(record.cluster) not in record.rows:
         return
     if "nouveau" in loaded_modules():
         raise Problem(_refusal("nouveau is loaded and has the GPUs"))

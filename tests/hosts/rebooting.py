@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,12 +103,6 @@ def on_disk(line: Line, host: str) -> str:
     return line.inside(f"dpkg-query -W -f '${{Version}}' {DRIVER}", host).strip()
 
 
-def delay(line: Line, host: str, seconds: int) -> Path:
+def delay(line: Line, host: str, seconds: int) -> None:
     """The firmware of this host takes so long at each reboot."""
-    path = line.lab.paths.host(host) / "reboot-delay"
-    path.write_text(f"{seconds}\n")
-    return path
-
-
-def show(plan: Any) -> str:
-    return json.dumps({name: plan[name] for name in ("changes", "drift", "restarts", "reboots")}, indent=1)
+    (line.lab.paths.host(host) / "reboot-delay").write_text(f"{seconds}\n")

@@ -10,6 +10,8 @@ from ansible.module_utils import pdctl_driver, pdctl_reboot
 from ansible.module_utils.pdctl_difference import Problem
 from ansible.module_utils.pdctl_record import Record
 
+from pdctl.desired.packages import NOUVEAU
+
 WANTED = {"why": ["x"], "driver": "580.95.05", "kernel": "", "ofed": False, "owed": False, "timeout_s": 60}
 KERNEL = "6.8.0-64-generic"
 FACTS: dict[str, Any] = {
@@ -91,6 +93,7 @@ def test_after_the_reboot_module_and_user_space_are_the_pinned_one_and_nouveau_i
     assert torn == "driver module 580.95.05 is loaded, and 580.159.03 is on disk"
 
 
+BAN = "file:" + NOUVEAU.format("chat")
 ENGINE = {"kind": "unit", "name": "pdctl-chat-decoder-0.service", "role": "decoder"}
 PROXY = {"kind": "unit", "name": "pdctl-chat-proxy.service", "role": "proxy"}
 
@@ -102,7 +105,7 @@ def test_no_engine_starts_beside_another_driver_than_that_in_memory(
     on_disk = {"libnvidia-compute-580-server": ("580.159.03-0ubuntu1", "hold")}
     monkeypatch.setattr(pdctl_driver, "dpkg_status", lambda names: on_disk)
     pdctl_driver.refuse_torn([ENGINE], record)  # a driver that is not ours to keep
-    record.rows["package:nvidia-driver"] = {"kind": "package", "family": ["nvidia-*"]}
+    record.rows[BAN] = {"kind": "file", "path": BAN.partition(":")[2]}
     with pytest.raises(Problem, match=r"580\.95\.05 is loaded, and 580\.159\.03 is on disk.*--allow-reboot"):
         pdctl_driver.refuse_torn([ENGINE, PROXY], record)
     pdctl_driver.refuse_torn([PROXY], record)
@@ -118,7 +121,7 @@ def test_what_a_killed_apply_did_not_see_of_a_reboot_is_seen_before_engines_star
 ) -> None:
     monkeypatch.setattr(pdctl_driver, "dpkg_status", lambda names: {})
     record = Record(str(machine / "record.json"), "chat")
-    record.rows["package:nvidia-driver"] = {"kind": "package", "family": ["nvidia-*"]}
+    record.rows[BAN] = {"kind": "file", "path": BAN.partition(":")[2]}
     record.reboot = {"boot": "an earlier one", "why": ["x"]}
     (machine / "nvidia").write_text("")
     with pytest.raises(Problem, match="it has rebooted, and no nvidia module is loaded"):
