@@ -28,8 +28,8 @@ apt:             ## Install the Debian packages that virtual hosts need
 # A server is only wanted by the tests; on a machine that runs systemd its package would start one.
 	@[ -d /run/systemd/system ] || tools/apt openssh-server
 
-apt-tests: apt   ## The same, and what only tests need: a clock that goes wrong
-	@tools/apt libfaketime
+apt-tests: apt   ## The same, and what only tests need: a clock that goes wrong, signatures
+	@tools/apt libfaketime gpg gpg-agent
 
 test: venv apt-tests   ## Run everything: lint, unit, hosts, engine
 	tools/test

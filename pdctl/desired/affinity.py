@@ -33,7 +33,7 @@ def net_devices(topology: Topology, instance: Instance) -> dict[str, str]:
 
 
 def without_tcp(topology: Topology) -> dict[str, str]:
-    """Where every host with engines declares a network of RDMA: UCX says nothing when it has to take TCP for it
+    """Where every host with engines declares a network of RDMA: UCX takes TCP in its place, and says nothing
     (openucx issue 10854)."""
     used = {instance.host for instance in topology.instances}
     networks = [host.network for host in topology.spec.hosts if host.name in used]

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from pdctl.bundle.collect import Runtime, collect, default_folder
+from pdctl.hosts.probe_source import probe_answer, program
 from pdctl.lab import Bind, Lab
 from tests.examples import desired, spec_path
 from tests.labs import inside, lab_hosts
@@ -86,6 +87,20 @@ def test_units_come_from_the_template_of_the_gpu_clusters(site: Site) -> None:
 
 def directives(unit: str) -> set[str]:
     return {line.split("=")[0] for line in unit.splitlines() if "=" in line and not line.startswith("#")}
+
+
+def test_the_ucx_of_an_engine_says_what_it_has_and_what_it_lacks(site: Site) -> None:
+    """That of the nixl wheel, which comes without `ucx_info`: its library is asked, as the engine's user."""
+    (python,) = inside(site.lab, "h2", "ls /opt/pdctl/venvs/engine-cpu-*/bin/python").split()
+    row = {"python": python, "user": "pdctl", "env": {"UCX_TLS": "rc_mlx5,cuda_ipc,tcp"}}
+    asked = program(
+        ("pdctl_rows", "pdctl_observe_ucx"), ("pdctl_observe_ucx", "ucx_facts"), {"decoder-0": row}
+    )
+    found = probe_answer(inside(site.lab, "h2", f"python3 - <<'EOT'\n{asked}\nEOT"))["decoder-0"]
+    assert found["source"].startswith("UCX 1.") and found["source"].endswith("of the nixl wheel")
+    assert "lo" in found["transports"]["tcp"] and "rc_mlx5" not in found["transports"]
+    (warning,) = found["warnings"]
+    assert warning.startswith("transports 'rc_mlx5','cuda_ipc' are not available, please use one or more of")
 
 
 def test_kv_moves_between_hosts_and_text_equals_an_undisaggregated_engine(site: Site) -> None:
