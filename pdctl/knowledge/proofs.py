@@ -35,4 +35,4 @@ ALARMS = (
 )
 
 # Beginnings of variables that bear upon what is loaded: with another value the imports are tried again.
-LOADING = ("LD_", "PYTHONPATH", "PYTHONHOME", "UCX_TLS", "UCX_MODULE", "NIXL_PLUGIN", "VLLM_PLUGINS")
+LOADING = ("LD_", "PYTHONPATH", "PYTHONHOME", "UCX_MODULE", "NIXL_PLUGIN", "VLLM_PLUGINS")

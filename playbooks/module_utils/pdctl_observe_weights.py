@@ -19,7 +19,7 @@ OTHERS = (".bin", ".pt", ".pth", ".gguf")
 def observe_weights(row: Row) -> Row | None:
     """A stat of each file; those of no check (`model.path`) by their headers."""
     path = row["path"]
-    if not os.path.isdir(path):
+    if not os.path.exists(path):
         return None
     marker = read_marker(marker_path(row)) or last_marker(row)
     seen = {"kind": "weights", "path": path, "revision": row.get("revision") or "", "damage": []}
@@ -72,7 +72,9 @@ def moved(marker: Row) -> list[str]:
 
 
 def structure(path: str) -> list[str]:
-    """What a folder with a model lacks, as far as its own files tell."""
+    """What a folder with a model lacks, as far as its own files tell; one file (GGUF) is a model, too."""
+    if os.path.isfile(path):
+        return []
     try:
         names = os.listdir(path)
     except OSError as error:

@@ -6,11 +6,13 @@ import ctypes
 import importlib
 import importlib.metadata
 import json
+import os
 import sys
 import traceback
 from typing import Any
 
 UCP = "libucp"
+WIRES = ("UCX_TLS", "UCX_NET_DEVICES")
 Found = dict[str, Any]
 
 
@@ -47,7 +49,12 @@ def first_of(names: list[str]) -> Any:
 
 
 def transfer() -> None:
-    """NIXL loads its UCX only when an agent is made (nixl _api.py, nixl_agent)."""
+    """NIXL loads its UCX only when an agent is made (nixl _api.py, nixl_agent).
+
+    Of any transport: those that the service is told to use may be up only after a reboot that is to come.
+    """
+    for name in WIRES:
+        os.environ.pop(name, None)
     api = importlib.import_module("nixl._api")
     api.nixl_agent("pdctl-proof", api.nixl_agent_config(backends=["UCX"]))
 

@@ -24,6 +24,9 @@ from ansible.module_utils.pdctl_rows import Row
 READERS = 4
 LOOK_S = 1.0
 FETCHED = "models--"  # how huggingface_hub names its folders
+# What else it writes (huggingface_hub constants.py), and our own lock; transformers keeps code in `modules`.
+OF_CACHE = (".locks", "CACHEDIR.TAG", "version.txt", ".pdctl-fetch.lock")
+OF_HOME = ("xet", "assets", "modules")
 NEXT = "no engine was started with it"
 
 
@@ -47,10 +50,11 @@ def put_weights(row: Row) -> str:
 def check_given(row: Row) -> None:
     """A folder that somebody else fills: it is looked at, never changed."""
     path = row["path"]
-    if not os.path.isdir(path):
+    if not os.path.exists(path):
         raise Problem(f"model {path}: no such folder on this host: copy or mount the weights there; {NEXT}")
     wrong = structure(path)
-    manifest = row.get("manifest")
+    folder, name = (path, "") if os.path.isdir(path) else os.path.split(path)
+    manifest = "" if name else row.get("manifest")
     if not wrong and manifest:
         wanted = json.loads(manifest)["files"]
         with ThreadPoolExecutor(READERS) as pool:
@@ -58,9 +62,9 @@ def check_given(row: Row) -> None:
             wrong = [text for text in found if text]
     if wrong:
         raise Problem(f"model {path}: {'; '.join(wrong[:5])}: copy it there again; {NEXT}")
-    names = json.loads(manifest)["files"] if manifest else sorted(os.listdir(path))
-    files = {n: stat_of(os.path.join(path, n)) for n in names if os.path.isfile(os.path.join(path, n))}
-    write_marker(row, {"commit": "", "folder": path, "files": files})
+    names = json.loads(manifest)["files"] if manifest else [name] if name else sorted(os.listdir(path))
+    files = {n: stat_of(os.path.join(folder, n)) for n in names if os.path.isfile(os.path.join(folder, n))}
+    write_marker(row, {"commit": "", "folder": folder, "files": files})
 
 
 def differs(folder: str, name: str, wanted: Row) -> str:
@@ -177,6 +181,16 @@ def remove_weights(path: str) -> None:
     forget_check(path)
     if os.path.basename(path).startswith(FETCHED):
         remove_tree(path)
+        sweep(os.path.dirname(path))
+
+
+def sweep(cache: str) -> None:
+    """With its last model goes what huggingface_hub keeps beside them: locks, tags, pieces and code."""
+    if not os.path.isdir(cache) or any(name.startswith(FETCHED) for name in os.listdir(cache)):
+        return
+    for folder, names in ((cache, OF_CACHE), (os.path.dirname(cache), OF_HOME)):
+        for name in names:
+            remove_tree(os.path.join(folder, name))
 
 
 def forget_check(path: str) -> None:

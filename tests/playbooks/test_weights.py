@@ -107,9 +107,21 @@ def test_what_somebody_else_filled_stays_when_it_leaves_the_spec(
     put_weights(given(model))
     remove_weights(str(model))
     assert (model / "config.json").exists() and not (model.parent / "checked").exists()
-    fetched = model.rename(model.with_name("models--acme--m"))
-    remove_weights(str(fetched))
-    assert not fetched.exists()
+
+
+def test_what_was_fetched_goes_and_with_the_last_model_all_that_lies_beside(model: Path) -> None:
+    hub = model.parent / "hf/hub"
+    hub.mkdir(parents=True)
+    first, second = (hub / f"models--acme--{name}" for name in "ab")
+    model.rename(first)
+    second.mkdir()
+    (hub / ".locks").mkdir()
+    (hub / "CACHEDIR.TAG").touch()
+    (hub.parent / "xet").mkdir()
+    remove_weights(str(first))
+    assert not first.exists() and (hub / ".locks").exists()
+    remove_weights(str(second))
+    assert [each.name for each in hub.parent.rglob("*")] == ["hub"]
 
 
 @pytest.mark.parametrize(
@@ -153,3 +165,14 @@ def test_until_another_revision_is_checked_the_last_one_is_seen(model: Path) -> 
     for revision in ("main", "v2"):
         seen = observe_weights(given(model, revision=revision))
         assert seen is not None and seen["revision"] == revision
+
+
+def test_one_file_is_a_model_too(tmp_path: Path) -> None:
+    model = tmp_path / "gpt.gguf"
+    model.write_bytes(b"GGUF")
+    put_weights(given(model))
+    seen = observe_weights(given(model))
+    assert seen is not None and seen["damage"] == []
+    model.write_bytes(b"GGU")
+    seen = observe_weights(given(model))
+    assert seen is not None and seen["damage"] == ["gpt.gguf was changed"]
