@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 def packaging(view: View) -> Iterator[Finding]:
     """Nothing where no package is wanted, or all are there already."""
     found = view.facts.apt
-    for words in lacking("it", found).values():
-        message = f"cannot get a pinned version: {words} ({staleness(found)})"
+    if lacks := [*lacking("it", found).values()]:
+        several = f"{len(lacks)} pinned versions" if len(lacks) > 1 else "a pinned version"
+        message = f"cannot get {several}: {'; '.join(lacks)} ({staleness(found)})"
         hint = "pin one that is there, or give the host a repository that has it"
         yield view.finding("FACT034", message, hint)
     what, mend = interrupted(found)
