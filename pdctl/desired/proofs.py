@@ -13,13 +13,15 @@ from pdctl.knowledge.compatibility import VLLM as RELEASES
 from pdctl.knowledge.pairs import row_of
 from pdctl.knowledge.proofs import (
     ALARMS,
+    ALARMS_CPU,
     ENGINE_PACKAGES,
     LMCACHE_CPU,
     LMCACHE_CUDA,
     LOADING,
     NIXL,
     OWN,
-    VLLM,
+    VLLM_CPU,
+    VLLM_CUDA,
     Part,
 )
 from pdctl.knowledge.releases import torch_cuda
@@ -39,9 +41,9 @@ def proven_engine(topology: Topology, venv: Venv, instances: Iterable[Instance])
         bearing = {name: value for name, value in variables.items() if name.startswith(LOADING)}
         trials.setdefault(object_digest(bearing), (instance.name, variables))
     common = _common(venv, parts) | {
-        "cuda": _cuda(topology) if parts[0] == VLLM[0] else "",
+        "cuda": _cuda(topology) if parts[0] == VLLM_CUDA[0] else "",
         "agent": NIXL[0] in parts,
-        "alarms": list(ALARMS),
+        "alarms": [*ALARMS, *(ALARMS_CPU if topology.spec.engine.device == "cpu" else ())],
         "mend": PAIR,
     }
     return _with(venv, common, trials)
@@ -81,7 +83,7 @@ def _parts(topology: Topology) -> tuple[Part, ...]:
     spec = topology.spec
     if spec.engine.kind == "simulator":
         return _own("simulator")
-    found: tuple[Part, ...] = VLLM
+    found: tuple[Part, ...] = VLLM_CPU if spec.engine.device == "cpu" else VLLM_CUDA
     if spec.serving.mode == "disaggregated":
         if spec.serving.connector == "lmcache":
             found += LMCACHE_CPU if spec.engine.device == "cpu" else LMCACHE_CUDA
