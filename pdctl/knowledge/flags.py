@@ -128,5 +128,16 @@ SHORT_FLAGS: Mapping[str, str] = {
     "-ac": "--attention-config",
     "-O": "--compilation-config",  # 0.11.0; later `-O3` is an optimization level
 }
+# Values of flags that take no others: of 0.11.0 and of 0.32.0 (config/cache.py).
+CHOICES: Mapping[str, frozenset[str]] = {
+    "--kv-cache-dtype": frozenset(
+        (
+            *("auto", "bfloat16", "float16", "fp8", "fp8_ds_mla", "fp8_e4m3", "fp8_e5m2", "fp8_inc"),
+            *("fp8_per_token_head", "int4_per_token_head", "int8_per_token_head", "nvfp4", "nvfp4_4over6"),
+            *("nvfp4_ds_mla", "turboquant_3bit_nc", "turboquant_4bit_nc", "turboquant_k3v4_nc"),
+            *("turboquant_k8v4", "ultraquant_4bit"),
+        )
+    )
+}
 # Two names of one flag.
 ALIASES: Mapping[str, str] = {"--device-memory-utilization": "--gpu-memory-utilization"}

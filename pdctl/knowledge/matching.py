@@ -18,6 +18,7 @@ class Setting(NamedTuple):
     flag: str = ""
     env: str = ""
     default: str = ""  # given or not, the same; empty where it follows from the model
+    any_case: bool = False  # vLLM takes it in capital letters, however it is written (config/attention.py)
 
     @property
     def name(self) -> str:
@@ -44,16 +45,19 @@ SETTINGS = (
     Setting(FORM, "--mamba-cache-dtype", default="auto"),
     Setting(FORM, "--mamba-ssm-cache-dtype", default="auto"),
     Setting(FORM, "--mamba-block-size"),
+    Setting(FORM, "--cp-kv-cache-interleave-size"),
+    Setting(FORM, "--dcp-kv-cache-interleave-size"),
     Setting(FORM, "--mamba-cache-mode"),
     Setting(FORM, "--swa-bounded-replay"),
     Setting(FORM, "--model-class-overrides"),
     Setting(FORM, "--config-format", default="auto"),
     Setting(FORM, env="VLLM_KV_CACHE_LAYOUT"),
     Setting(FORM, env="VLLM_MLA_DISABLE"),
-    Setting(ORIGIN, "--attention-backend", env="VLLM_ATTENTION_BACKEND"),
+    Setting(ORIGIN, "--attention-backend", env="VLLM_ATTENTION_BACKEND", any_case=True),
     Setting(ORIGIN, "--attention-config"),
     Setting(ORIGIN, "--quantization"),
     Setting(ORIGIN, "--quantization-config"),
+    Setting(ORIGIN, "--kv-sharing-fast-prefill"),
     Setting(ORIGIN, "--speculative-config"),
     Setting(ORIGIN, "--spec-method"),
     Setting(ORIGIN, "--spec-model"),
@@ -68,7 +72,7 @@ SETTINGS = (
     Setting(ORIGIN, "--default-chat-template-kwargs"),
     Setting(ORIGIN, "--enable-lora"),
     Setting(ORIGIN, "--lora-modules"),
-    Setting(ORIGIN, "--max-lora-rank"),
+    Setting(ORIGIN, "--max-lora-rank", default="16"),
     Setting(ORIGIN, "--lora-dtype", default="auto"),
     Setting(ORIGIN, "--lora-target-modules"),
     Setting(ORIGIN, "--default-mm-loras"),

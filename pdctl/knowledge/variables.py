@@ -29,6 +29,7 @@ RESERVED: Mapping[str, str] = {
     "VLLM_NIXL_SIDE_CHANNEL_HOST": "use `private_address` of the host",
     "VLLM_NIXL_SIDE_CHANNEL_PORT": "use `serving.ports.side_channel`, or `ports` in `placement`",
     "VLLM_HOST_IP": "use `private_address` of the host",
+    "VLLM_USE_V1": "connectors need vLLM's V1 engine, and 0.11.0 and later have no other",
     "VLLM_PORT": "use `serving.ports.engine`",
     "VLLM_ENGINE_READY_TIMEOUT_S": "use `serving.load_timeout_s`",
     **dict.fromkeys(("MASTER_ADDR", "MASTER_PORT", "RANK", "LOCAL_RANK", "WORLD_SIZE"), ONE_HOST),

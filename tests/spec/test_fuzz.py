@@ -33,6 +33,7 @@ SHORT = "cluster: a\nhosts: [{name: h, gpus: 8}]\nmodel: {id: a/b}\nserving: {pr
 SCALARS = st.sampled_from([
     "", "~", "x", "0", "-1", "1.10", "007", "1e999", ".nan", "yes", "true", "22:22", "2024-01-01", "{}", "[]",
     '""', "*a", "&a x", "!!str x", "|", "'", '"', "{{ x }}", "$(id)", "%n", "<<", "hf_abc", "é", "9" * 30,
+    "0x0a00000b", '"\\ud83d\\ude00"', '"\\ud800"',
 ])
 SNIPPETS = st.sampled_from([
     "\n", " ", "\t", ":", ": ", "- ", "#", "{", "}", "[", "]", ",", '"', "'", "&a ", "*a", "<<: *a", "!x ",
@@ -46,6 +47,8 @@ FITTING: list[Any] = [
     "/models/x", ["gpu01"], ["gpu01", "gpu01"], [0, 1], [7, 6], [7300, 7301], ["--kv-cache-dtype"],
     ["--hf-overrides", "{"], ["--a.b.c.d=1", "--a=2"], ["-", "--", "-tp", "--no-", "--x."],
     ["--kv-events-config", '{"endpoint": "tcp://*:7100"}'], {"UCX_TLS": "tcp"}, {"LMCACHE_X": "1"},
+    "3.12.1", "0.11.0rc1", "1--x", "ib", "roce", "A40", "H100-SXM-80GB", "Qwen/Qwen3-8B", "float32", 0.99,
+    ["--kv-cache-dt=fp8"], ["--max-num"], ["--lora-mod", "a=b", "c"], {"UCX_TLS": "^tcp"}, 1e9, 1.0,
     {"rack": "a"}, {"HOME": "/x"}, {"LD_LIBRARY_PATH": "/opt/ucx"}, {"PYTHONHASHSEED": "random"},
 ]
 # fmt: on
@@ -141,7 +144,7 @@ def test_any_values_under_known_keys(values: dict[str, object]) -> None:
 @many
 @given(st.text(max_size=40))
 def test_text_arrives_exactly_or_not_at_all(text: str) -> None:
-    words = json.dumps(["x" + text], ensure_ascii=False)
+    words = json.dumps(["--download-dir", "x" + text], ensure_ascii=False)
     spec = SHORT.replace("decoders: {}", f"decoders: {{extra_args: {words}}}")
     try:
         cluster = parse(spec, "c.yaml")
@@ -149,11 +152,33 @@ def test_text_arrives_exactly_or_not_at_all(text: str) -> None:
         assert not ("x" + text).isprintable() or "hf_" in text, error
         return
     assert cluster.serving.decoders is not None
-    assert cluster.serving.decoders.extra_args == ["x" + text]
+    assert cluster.serving.decoders.extra_args == ["--download-dir", "x" + text]
 
 
 WORDS = st.text(st.sampled_from('-_=.{}[]":, abkvcdtype-no0'), max_size=20) | st.sampled_from(
-    ["--kv-cache-dtype", "--no-enable-lora", "-q", "--a.b", '{"a": [1]}', "--hf-overrides", "true", "-1"]
+    [
+        *(
+            "--kv-cache-dtype",
+            "--no-enable-lora",
+            "-q",
+            "--a.b",
+            '{"a": [1]}',
+            "--hf-overrides",
+            "true",
+            "-1",
+        ),
+        *(
+            "--kv-cache-dt",
+            "--enable-p",
+            "--max-num",
+            "-dpl",
+            "-q8",
+            "--middleware",
+            "--lora-mod",
+            "- x",
+            "016",
+        ),
+    ]
 )
 
 

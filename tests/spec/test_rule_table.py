@@ -89,6 +89,9 @@ def test_errors_that_make_a_cluster_impossible_cannot_be_suppressed() -> None:
     assert free == {
         "ARG006",
         "ARG007",
+        "ARG009",
+        "ARG010",
+        "ARG011",
         "DRIVER003",
         "ENV004",
         "FACT007",

@@ -41,6 +41,15 @@ def test_a_list_on_one_side_only_must_have_one(text: str) -> None:
     assert found(text, text, count=1) == []
 
 
+@pytest.mark.parametrize(("devices", "told"), [("lo", 1), ("lo:1,lo", 1), ("eth0", 0), ("lo,eth0", 0)])
+def test_a_side_that_keeps_to_its_own_host_is_told(devices: str, told: int) -> None:
+    env = {"UCX_NET_DEVICES": devices}
+    spec = cluster(hosts=hosts(2), serving={"prefillers": {}, "decoders": {"env": env}})
+    assert len(list(both_sides_have_a_network(spec))) == told
+    spec = cluster(hosts=hosts(1), serving={"prefillers": {}, "decoders": {"env": env}})
+    assert not list(both_sides_have_a_network(spec))
+
+
 @pytest.mark.parametrize("text", ["all", "tcp", "^tcp", "^rc_x", "^ib", "rc:aux,cuda", f"ib,{GPU}", ""])
 def test_a_list_that_has_one_goes_with_a_side_without_a_list(text: str) -> None:
     assert found(text, None) == found(None, text) == found(text, text) == []

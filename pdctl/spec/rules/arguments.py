@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pdctl.knowledge.flags import FLAGS, OPTIONS, REPEATED, SWITCHES
-from pdctl.spec.finding import Finding, Path
+from pdctl.knowledge.flags import REPEATED
+from pdctl.spec.finding import Finding
 from pdctl.spec.model import Cluster
-from pdctl.spec.rules.rule import guess, pools
+from pdctl.spec.rules.rule import pools
 from pdctl.spec.rules.settings import FLAG, Given, given, read_value
 from pdctl.spec.secrecy import shown
 
@@ -43,6 +43,11 @@ OWNED = {
     "--data-parallel-start-rank": UNSUPPORTED,
     "--data-parallel-address": UNSUPPORTED,
     "--data-parallel-rpc-port": UNSUPPORTED,
+    "--data-parallel-backend": UNSUPPORTED,
+    "--data-parallel-hybrid-lb": UNSUPPORTED,
+    "--data-parallel-external-lb": UNSUPPORTED,
+    "--data-parallel-multi-port-external-lb": UNSUPPORTED,
+    "--data-parallel-supervisor-port": UNSUPPORTED,
     "--nnodes": UNSUPPORTED,
     "--node-rank": UNSUPPORTED,
     "--master-addr": UNSUPPORTED,
@@ -50,6 +55,8 @@ OWNED = {
     "--headless": UNSUPPORTED,
     "--ssl-keyfile": PLAIN_HTTP,
     "--ssl-certfile": PLAIN_HTTP,
+    "--grpc": PLAIN_HTTP,
+    "--device-ids": "use `placement` with `gpus`",
 }
 # Without its statistics an engine has no counters, and `verify` cannot prove that KV moved.
 STATISTICS = "--disable-log-stats"
@@ -75,7 +82,7 @@ def decoders_keep_no_prefixes(cluster: Cluster) -> Iterator[Finding]:
 def pdctls_flags_are_left_alone(cluster: Cluster) -> Iterator[Finding]:
     for path, pool in pools(cluster):
         for each in given(pool.extra_args):
-            flag = _owned(each)
+            flag = owner(each)
             if flag is not None:
                 yield Finding(
                     "ARG001", (*path, "extra_args", each.at), f"`{flag}` is set by pdctl", OWNED[flag]
@@ -125,55 +132,10 @@ def statistics_stay_on(cluster: Cluster) -> Iterator[Finding]:
                 )
 
 
-def beginnings_fit_one_flag(cluster: Cluster) -> Iterator[Finding]:
-    for path, each in _of_vllm(cluster):
-        if each.fits and _owned(each) is None:
-            few = ", ".join(f"`{flag}`" for flag in each.fits[:4])
-            more = f" and {len(each.fits) - 4} more" if len(each.fits) > 4 else ""
-            yield Finding(
-                "ARG006",
-                (*path, "extra_args", each.at),
-                f"`{each.flag}` fits several flags of vLLM's: {few}{more}; the engine refuses to start",
-                "write the flag in full",
-            )
-
-
-def switches_take_no_value(cluster: Cluster) -> Iterator[Finding]:
-    for path, each in _of_vllm(cluster):
-        if each.flag in SWITCHES and not each.alone:
-            yield Finding(
-                "ARG007",
-                (*path, "extra_args", each.at),
-                f"`{each.flag}` takes no value, and one follows; the engine refuses to start",
-                f"write `{each.flag}` alone, or `--no-{each.flag[2:]}`",
-            )
-
-
-def flags_are_known(cluster: Cluster) -> Iterator[Finding]:
-    for path, each in _of_vllm(cluster):
-        if each.flag not in FLAGS and not each.fits and each.flag.startswith("--"):
-            yield Finding(
-                "ARG008",
-                (*path, "extra_args", each.at),
-                f"pdctl knows no flag {shown(each.flag)} of vLLM's; without it the engine refuses to start",
-                _close(each.flag),
-            )
-
-
 def owned(word: str) -> str | None:
     """The flag of pdctl's that `word` gives: `--x`, `--x=v`, `--x.key`, `--x_y`, `-x`, or its beginning."""
-    return next((flag for each in given([word]) if (flag := _owned(each))), None)
+    return next((flag for each in given([word]) if (flag := owner(each))), None)
 
 
-def _owned(each: Given) -> str | None:
+def owner(each: Given) -> str | None:
     return next((flag for flag in (each.flag, *each.fits) if flag in OWNED), None)
-
-
-def _of_vllm(cluster: Cluster) -> Iterator[tuple[Path, Given]]:
-    if cluster.engine.kind == "vllm":
-        yield from ((path, each) for path, pool in pools(cluster) for each in given(pool.extra_args))
-
-
-def _close(flag: str) -> str:
-    found = guess(flag[:64], OPTIONS)
-    return found if found.startswith("did") else "correct it, or suppress the rule for a newer vLLM"

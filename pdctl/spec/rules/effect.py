@@ -8,7 +8,10 @@ from pdctl.knowledge.models import MODELS
 from pdctl.spec.finding import Finding
 from pdctl.spec.model import Cluster
 from pdctl.spec.rules.rule import pools
+from pdctl.spec.rules.settings import effective
 
+# Flags that split a prompt over steps; 0 stands for no limit (vLLM config/scheduler.py).
+SPLITTING = ("--long-prefill-token-threshold", "--max-num-scheduled-tokens")
 # Which connector has an engine of which pool open the ports.
 OPENED = {
     "side_channel": ("nixl", {"prefillers", "decoders"}),
@@ -54,15 +57,23 @@ def each_prompt_fits_one_step(cluster: Cluster) -> Iterator[Finding]:
         return
     known = MODELS.get(cluster.model.id)
     longest = cluster.model.max_model_len or (known.max_model_len if known else 0)
-    budget = pool.max_num_batched_tokens
-    if pool.tensor_parallel > 1 and budget is not None and budget < longest:
-        yield Finding(
-            "KV003",
-            ("serving", "prefillers", "max_num_batched_tokens"),
-            f"prefillers with tensor_parallel {pool.tensor_parallel} and lmcache take a prompt in one step,"
-            f" so it must be at least the {longest} tokens of max_model_len, not {budget}",
-            "leave it out, use tensor_parallel 1, or use `connector: nixl`",
-        )
+    if pool.tensor_parallel == 1:
+        return
+    field: tuple[str | int, ...] = ("max_num_batched_tokens",)
+    limits = [(field, "it", pool.max_num_batched_tokens)]
+    flags = effective(pool.extra_args)
+    limits += [
+        (("extra_args", flags[name][1]), f"`{name}`", flags[name][0]) for name in SPLITTING if name in flags
+    ]
+    for where, name, budget in limits:
+        if isinstance(budget, int) and 0 < budget < longest:
+            yield Finding(
+                "KV003",
+                ("serving", "prefillers", *where),
+                f"prefillers with tensor_parallel {pool.tensor_parallel} and lmcache take a prompt in one"
+                f" step, so {name} must be at least the {longest} tokens of max_model_len, not {budget}",
+                "leave it out, use tensor_parallel 1, or use `connector: nixl`",
+            )
 
 
 def a_step_holds_all_requests(cluster: Cluster) -> Iterator[Finding]:

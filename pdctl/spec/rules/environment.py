@@ -12,6 +12,7 @@ from pdctl.knowledge.variables import (
     RESERVED_PREFIXES,
     UCX_CUDA,
     UCX_EVERYTHING,
+    UCX_NET_DEVICES,
     UCX_NETWORK,
     UCX_TLS,
 )
@@ -21,6 +22,7 @@ from pdctl.spec.model import Cluster
 from pdctl.spec.rules.rule import pools
 from pdctl.spec.secrecy import shown
 
+LOOPBACK = "lo"
 SEED = "PYTHONHASHSEED"
 
 
@@ -101,6 +103,16 @@ def both_sides_have_a_network(cluster: Cluster) -> Iterator[Finding]:
     sides = {"prefillers": serving.prefillers, "decoders": serving.decoders}
     said = {name: pool.env.get(UCX_TLS, "") for name, pool in sides.items()}
     families = {name: _families(text) for name, text in said.items()}
+    for name, pool in sides.items():
+        devices = [each.split(":")[0] for each in pool.env.get(UCX_NET_DEVICES, "").split(",") if each]
+        if devices and all(each == LOOPBACK for each in devices):
+            yield Finding(
+                "ENV006",
+                ("serving", name, "env", UCX_NET_DEVICES),
+                f"{shown(pool.env[UCX_NET_DEVICES])} keeps KV of {name} on their host, and this cluster has"
+                f" {len(cluster.hosts)}",
+                f"name an interface that leads to the others, or remove `{UCX_NET_DEVICES}`",
+            )
     for name, text in said.items():
         if not families[name]:
             yield Finding(

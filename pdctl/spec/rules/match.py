@@ -128,7 +128,9 @@ def _all_of(side: str, pool: Pool) -> dict[Setting, _Given]:
 
 def _value(setting: Setting, given: _Given | None) -> Any:
     """A switch that is given as off, or a default that is given, is as good as not given."""
-    return read_value(setting.default) if given is None or given.value is False else given.value
+    if given is None or given.value is False:
+        return read_value(setting.default)
+    return given.value.upper() if setting.any_case and isinstance(given.value, str) else given.value
 
 
 def _difference(setting: Setting, ours: _Given | None, theirs: _Given | None) -> Finding:

@@ -35,11 +35,21 @@ def given(words: Sequence[str]) -> Iterator[Given]:
 
     vLLM takes `_` for `-`, `--no-x`, `--x.key v`, `--x=v`, `--x v`, and a beginning that fits one flag.
     """
+    yield from (each for each, _ in _walk(words) if each is not None)
+
+
+def strays(words: Sequence[str]) -> Iterator[int]:
+    """Where words stand that are no flags, nor values of one."""
+    yield from (at for each, at in _walk(words) if each is None)
+
+
+def _walk(words: Sequence[str]) -> Iterator[tuple[Given | None, int]]:
     i = 0
     while i < len(words):
         name, joined, value = words[i].partition("=")
         at, i = i, i + 1
         if not FLAG.match(name):
+            yield None, at
             continue
         name, spaced, rest = name.partition(" ")  # a flag and its value in one word
         value = value if joined else rest if spaced else value
@@ -50,7 +60,7 @@ def given(words: Sequence[str]) -> Iterator[Given]:
             value, i = f"{value} {words[i]}" if value else words[i], i + 1
             joined = "" if flag in MANY_WORDS else " "
         alone = not joined and not spaced and not value
-        yield _given(flag, key, "true" if alone else value, at, alone, fits)
+        yield _given(flag, key, "true" if alone else value, at, alone, fits), at
 
 
 def effective(words: Sequence[str]) -> dict[str, tuple[Any, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pdctl.spec.rules.about import (
     About,
+    arguments,
     engines,
     facts,
     models,
@@ -27,7 +28,7 @@ FAMILIES: dict[str, tuple[About, ...]] = {
     "What prefillers and decoders share": transfer.MATCHES,
     "KV buffers": transfer.BUFFERS,
     "Model, memory and network": (*models.MODELS, *models.MEMORY, *models.NETWORK),
-    "Engines": (*engines.ENGINES, *engines.ARGUMENTS, *engines.VARIABLES),
+    "Engines": (*engines.ENGINES, *arguments.ARGUMENTS, *engines.VARIABLES),
     "Versions": (*engines.PINS, *versions.FITS),
     "Repositories of packages": repositories.REPOSITORIES,
     "The lock": versions.LOCKS,
