@@ -15,9 +15,10 @@ from pdctl.bundle.collect import Runtime, collect, default_folder
 from pdctl.lab import Bind, Lab
 from pdctl.parts.tiny_model import tiny_model_files
 from tests.hosts import hub
+from tests.hosts.line import soak
 from tests.labs import inside, lab_hosts, until
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.engine, soak, pytest.mark.timeout(900)]
 FOLDER = "/opt/pdctl/models/huggingface/hub/models--acme--tiny"
 SPEC = {
     "cluster": "fetched",
