@@ -127,7 +127,9 @@ def _secure_boot(view: View) -> str:
 def _nvlink(view: View) -> str:
     deep = view.facts.deep
     found = Counter(deep.links.values()) if deep else {}
-    return ", ".join(f"{count} pairs {link}" for link, count in sorted(found.items()))
+    return ", ".join(
+        f"{count} {'pair' if count == 1 else 'pairs'} {link}" for link, count in sorted(found.items())
+    )
 
 
 def _several(view: View) -> str:
@@ -139,7 +141,8 @@ def _fabric(view: View) -> str:
     if deep is None:
         return ""
     left = len(unregistered(view))
-    gpus = f"{left} GPUs not taken in" if left else f"{len(deep.fabric)} GPUs taken in"
+    count = left or len(deep.fabric)
+    gpus = f"{count} {'GPU' if count == 1 else 'GPUs'} {'not ' if left else ''}taken in"
     return f"{gpus}, nvidia-fabricmanager {deep.fabric_manager or 'unknown'}"
 
 

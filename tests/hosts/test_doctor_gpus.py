@@ -89,7 +89,7 @@ def test_a_host_whose_gpus_are_well_is_clean(line: Line) -> None:
     ran = line.pdctl("doctor", "--json").must(0)
     found = checks(ran)
     assert found["GPUs"]["found"] == "2 x H100-SXM-80GB; engines use 0-1"
-    assert found["NVLink"]["found"] == "1 pairs NV18"
+    assert found["NVLink"]["found"] == "1 pair NV18"
     assert found["fabric"]["found"].startswith("2 GPUs taken in, nvidia-fabricmanager ")
     assert found["driver"]["found"].startswith("loaded 580.95.05")
     assert {found[name]["status"] for name in ("memlock", "open files")} == {"ok"}
@@ -102,7 +102,7 @@ def test_a_host_whose_gpus_are_well_is_clean(line: Line) -> None:
         (
             f"printf '{GPU.format(0, 'Disabled')}' > /etc/gpus/gpus",
             "FACT004",
-            "shows 1 GPUs, the spec says 2",
+            "shows 1 GPU, the spec says 2",
             1,
         ),
         (
