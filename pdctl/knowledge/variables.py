@@ -45,6 +45,9 @@ COMPILE_CACHES = ("HOME", "XDG_CACHE_HOME", "VLLM_CACHE_ROOT", "TORCHINDUCTOR_CA
 OTHER_UCX = r"ucx|hpcx|doca|mlnx"
 LIBRARY_PATHS = ("LD_LIBRARY_PATH", "LD_PRELOAD")
 
+# What keeps huggingface_hub and transformers from the internet.
+OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+
 UCX_TLS = "UCX_TLS"
 # UCX 1.19 FAQ: an explicit list must hold a CUDA transport, or GPU memory is not recognised.
 UCX_CUDA = ("cuda", "cuda_copy", "cuda_ipc", "gdr_copy")

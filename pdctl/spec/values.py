@@ -18,7 +18,8 @@ HOST_NAME = r"[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?"
 DNS_LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 ENV_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,127}"
 # PEP 440 without its odd spellings; a local version such as `+cu128` too.
-RELEASE = r"[0-9]+(\.[0-9]+)*((a|b|rc)[0-9]+)?(\.post[0-9]+)?(\.dev[0-9]+)?(\+[a-z0-9]+([.][a-z0-9]+)*)?"
+WHOLE = "(0|[1-9][0-9]*)"
+RELEASE = rf"{WHOLE}(\.{WHOLE})*((a|b|rc)[0-9]+)?(\.post[0-9]+)?(\.dev[0-9]+)?(\+[a-z0-9]+([.][a-z0-9]+)*)?"
 PYTHON = r"3\.[0-9]{1,2}(\.[0-9]{1,2})?"
 COMMIT = r"[0-9a-f]{7,40}"
 # Debian policy 5.6.12: it begins with a digit, and so does what follows an epoch.

@@ -68,7 +68,7 @@ RULES: tuple[Rule, ...] = (
     Rule(driver.pins_are_installed, {"stack", "engine", "hosts"}),
     Rule(versions.versions_go_together, {"stack", "engine", "serving"}),
     Rule(versions.releases_are_known, {"stack", "engine", "serving"}),
-    Rule(environment.pdctls_variables_are_left_alone, {"serving", "secrets", "model"}),
+    Rule(environment.pdctls_variables_are_left_alone, {"serving", "secrets", "model", "offline"}),
     Rule(environment.the_hash_seed_is_one, {"serving"}),
     Rule(environment.caches_are_not_doubled, {"serving"}),
     Rule(environment.one_ucx_is_loaded, {"serving", "engine"}),

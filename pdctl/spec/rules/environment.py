@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from pdctl.knowledge.variables import (
     LIBRARY_PATHS,
+    OFFLINE,
     OTHER_UCX,
     RESERVED,
     RESERVED_PREFIXES,
@@ -35,6 +36,8 @@ def pdctls_variables_are_left_alone(cluster: Cluster) -> Iterator[Finding]:
             use = "use `serving.lmcache.hash_seed`"
         if name == ENCODINGS and cluster.model.vocabulary is not None:
             use = "`model.vocabulary` sets it: keep one of the two"
+        if name in OFFLINE and cluster.offline:
+            use = "`offline` sets it: keep one of the two"
         if use is not None:
             yield Finding("ENV001", path, f"`{name}` is pdctl's own", use, on_key=True)
 

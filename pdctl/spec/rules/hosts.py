@@ -132,7 +132,7 @@ def _addresses(cluster: Cluster) -> Iterator[tuple[Path, int, str]]:
 
 def _normal(address: str) -> str:
     ip = _ip(address)
-    return address.lower().rstrip(".") if ip is None else str(ip)
+    return address.lower().rstrip(".") if ip is None else str(getattr(ip, "ipv4_mapped", None) or ip)
 
 
 def _ip(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -145,6 +145,6 @@ def _ip(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 def _is_loopback(address: str) -> bool:
     ip = _ip(address)
     if ip is None:
-        return address.lower() in LOOPBACK_NAMES
+        return address.lower() in LOOPBACK_NAMES or address.lower().endswith(".localhost")  # RFC 6761
     mapped = getattr(ip, "ipv4_mapped", None)
     return (mapped or ip).is_loopback
