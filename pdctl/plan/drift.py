@@ -80,7 +80,7 @@ def own_files_aside(
 def _as_left(before: Resource | None, now: Resource | None, want: Resource | None) -> Resource | None:
     """What shall be another one than was left deviates from that by the spec's own doing."""
     if isinstance(before, Package) and isinstance(now, Package) and isinstance(want, Package):
-        return now if want.version == before.version else replace(now, deviations=())
+        return now if want.version == before.version else replace(now, deviations=before.deviations)
     if isinstance(before, Weights) and isinstance(now, Weights) and isinstance(want, Weights):
         return now if want.revision == before.revision else replace(now, revision=before.revision)
     if isinstance(before, Venv) and isinstance(now, Venv) and isinstance(want, Venv):
