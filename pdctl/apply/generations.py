@@ -147,11 +147,16 @@ def summary(plan: Plan) -> str:
         Action.DELETE: "delete",
         Action.FORGET: "forget",
     }
-    counts = {word: sum(c.action is action for c in plan.changes) for action, word in words.items()}
+    waiting = plan.waiting
+    done = [change for change in plan.changes if change.key not in waiting]
+    counts = {word: sum(c.action is action for c in done) for action, word in words.items()}
     parts = [", ".join(f"{word} {count}" for word, count in counts.items() if count)]
     names = [restart.instance for restart in plan.restarts]
     if names:
         parts.append("restart " + (", ".join(names) if len(names) <= NAMED else f"{len(names)} instances"))
+    hosts = plan.reboots.hosts
+    if hosts:
+        parts.append("reboot " + (", ".join(hosts) if len(hosts) <= NAMED else f"{len(hosts)} hosts"))
     return "; ".join(part for part in parts if part) or "record what is there"
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from pdctl.apply.boots import boots_of, without_stuck
 from pdctl.apply.consent import allowing_reboots, refused_reboots, waiting_reboots
+from pdctl.apply.generations import summary
 from pdctl.apply.look import Look, judge
 from pdctl.desired import desire
 from pdctl.hosts.holder import this_process
@@ -17,7 +18,7 @@ from pdctl.plan.reboots import Asked
 from pdctl.state import Key, Unit
 from pdctl.topology import Topology
 from tests.plan.changes import running
-from tests.plan.test_reboots import NEW, PLACES, SOUND, SPLIT, spec
+from tests.plan.test_reboots import NEW, PLACES, SOUND, SPLIT, planned, spec
 
 META = RecordMeta("2026-01-01T00:00:00+00:00", "me@here", "0.1.0", "abc")
 SYSTEM = ("debian", "12")
@@ -80,14 +81,21 @@ def test_a_host_whose_engine_could_not_be_started_again_is_left_alone(
     assert without_stuck(found.desired, looks, found.plan) is looks
     (line,) = waiting_reboots(found)
     assert line.startswith("h2 waits for a reboot (") and "no engine is started there" in line
-    key = next(k for k, row in looks.state.items() if isinstance(row, Unit) and row.instance == "decoder-0")
-    old = dict(looks.state) | {key: replace(looks.state[key], revision="r0")}
+    units = {key: row for key, row in looks.state.items() if isinstance(row, Unit)}
+    key, row = next((key, row) for key, row in units.items() if row.instance == "decoder-0")
+    old = dict(looks.state) | {key: replace(row, revision="r0")}
     found = looked(topology, replace(looks, state=old, recorded=old), tmp_path_factory)
     (error,) = found.failures
     assert (
         error.where == "h2" and "decoder-0 could not be started again, and goes on as before" in error.message
     )
     assert error.hint and "--allow-reboot" in error.hint and found.plan.reboots.needs == ()
+
+
+def test_the_history_tells_of_reboots_and_not_of_what_waits_for_one() -> None:
+    plan = planned()
+    assert summary(plan).endswith("; reboot h1, h2") and summary(plan).startswith("update 2; restart ")
+    assert summary(planned(allow=False)) == "record what is there"
 
 
 def test_consent_is_given_for_one_apply_and_what_is_refused_is_an_error(

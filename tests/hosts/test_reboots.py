@@ -136,13 +136,13 @@ def test_a_host_whose_next_kernel_has_no_driver_is_not_rebooted(line: Line) -> N
     before = boots(line, "h2")
     write(line, NEWER)
     try:
-        ran = line.pdctl("apply", "--yes", "--no-verify", "--allow-reboot").must(1)
+        ran = line.pdctl("apply", "--yes", "--no-verify", "--allow-reboot", "--host", "h2").must(1)
     finally:
         line.inside(f"rm -r /boot/vmlinuz-{kernel} /lib/modules/{kernel}", "h2")
     assert "error: some hosts were not rebooted" in ran.err
     assert f"h2: it needs a reboot and gets none: kernel {kernel} boots next" in ran.err
     assert f"apt-get install linux-headers-{kernel}, then dkms autoinstall -k {kernel}" in ran.err
-    assert (loaded(line, "h1"), loaded(line, "h2")) == (NEW, OLD) and on_disk(line, "h2") == PINNED
+    assert loaded(line, "h2") == OLD and on_disk(line, "h2") == PINNED
     assert set(line.lives()) == ALL and boots(line, "h2") == before
 
 
