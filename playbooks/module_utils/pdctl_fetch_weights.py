@@ -8,6 +8,7 @@ import hashlib
 import importlib
 import json
 import os
+import re
 import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -126,6 +127,7 @@ def refuse_small_disk(asked: Row, missing: Row) -> None:
 
 
 def download(asked: Row, manifest: Row, names: list[str]) -> None:
+    clear_pieces(asked)
     revision = asked["revision"] if not asked.get("manifest") else manifest["commit"]
     folder = told(
         asked,
@@ -135,6 +137,17 @@ def download(asked: Row, manifest: Row, names: list[str]) -> None:
     )
     if os.path.basename(folder) != manifest["commit"]:
         raise Refused(f"revision {revision} of {asked['repo']} moved during the download: pin a commit")
+
+
+def clear_pieces(asked: Row) -> None:
+    """What a killed download has left and no other one goes on with (huggingface_hub 2.4, file_download.py).
+
+    Those of releases before 1.0 have a fixed name, and are gone on with.
+    """
+    folder = os.path.join(repo_folder(asked), "blobs")
+    for name in os.listdir(folder) if os.path.isdir(folder) else []:
+        if re.fullmatch(r"[0-9a-f]+\.[0-9a-f]{8}\.incomplete", name):
+            os.unlink(os.path.join(folder, name))
 
 
 def told(asked: Row, call: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ansible.module_utils import pdctl_weights
 from ansible.module_utils.pdctl_difference import Problem
-from ansible.module_utils.pdctl_fetch_weights import ASIDE, BESIDE, chosen
+from ansible.module_utils.pdctl_fetch_weights import ASIDE, BESIDE, chosen, clear_pieces
 from ansible.module_utils.pdctl_files import render_environment
 from ansible.module_utils.pdctl_observe_weights import observe_weights, structure
 from ansible.module_utils.pdctl_request import chosen as chosen_rows
@@ -176,3 +176,12 @@ def test_one_file_is_a_model_too(tmp_path: Path) -> None:
     model.write_bytes(b"GGU")
     seen = observe_weights(given(model))
     assert seen is not None and seen["damage"] == ["gpt.gguf was changed"]
+
+
+def test_pieces_that_nothing_goes_on_with_are_cleared_before_a_download(tmp_path: Path) -> None:
+    blobs = tmp_path / "models--acme--m/blobs"
+    blobs.mkdir(parents=True)
+    for name in ("abc1.0123abcd.incomplete", "abc1.incomplete", "abc1"):
+        (blobs / name).touch()
+    clear_pieces({"cache": str(tmp_path), "repo": "acme/m"})
+    assert sorted(each.name for each in blobs.iterdir()) == ["abc1", "abc1.incomplete"]
