@@ -136,7 +136,8 @@ def _gpus(view: View) -> Iterator[Finding]:
         why = next((f": {note}" for note in notes if note.startswith("nvidia-smi")), "")
         bus = view.facts.ready.pci_gpus
         more = f" ({bus} on PCI)" if bus > len(there) else ""
-        message = f"shows {len(there)} {'GPU' if len(there) == 1 else 'GPUs'}{more}, the spec says {asked} and uses {_list(used)}{why}"
+        shown = f"{len(there)} {'GPU' if len(there) == 1 else 'GPUs'}{more}"
+        message = f"shows {shown}, the spec says {asked} and uses {_list(used)}{why}"
         yield view.finding("FACT004", message, "look at `nvidia-smi` there, or correct `gpus`", "gpus")
     yield from _boards(view, used)
 
