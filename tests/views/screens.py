@@ -9,7 +9,6 @@ from rich.console import Console
 from pdctl.plan.document import Details, plan_document
 from pdctl.plan.estimate import estimate
 from pdctl.plan.radius import radius
-
 from pdctl.views.console import PIPE_WIDTH
 from pdctl.views.plan import show_plan
 from tests.plan.changes import Edit
