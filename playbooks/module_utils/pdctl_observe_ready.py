@@ -68,7 +68,7 @@ def clock_kept(root: str = "/") -> bool | None:
     """
     if os.path.exists(os.path.join(root, "run/systemd/container")):
         return None
-    return clock().maxerror < CLOCK_ERROR_US
+    return int(clock().maxerror) < CLOCK_ERROR_US
 
 
 def pci_gpus(root: str = "/") -> int:
