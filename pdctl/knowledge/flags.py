@@ -101,7 +101,15 @@ _VALUED_NAMES = """
 # Take one value.
 _VALUED = frozenset(f"--{name}" for name in _VALUED_NAMES.split())
 FLAGS = SWITCHES | MANY_WORDS | REPEATED | _VALUED
-OPTIONS = tuple(sorted(FLAGS | {f"--no-{flag[2:]}" for flag in SWITCHES} | {"--help"}))
+# Switches that cannot be switched off again.
+ON_ONLY = frozenset(
+    (
+        *("--aggregate-engine-logging", "--data-parallel-multi-port-external-lb", "--disable-log-stats"),
+        *("--disable-mm-preprocessor-cache", "--enable-multimodal-encoder-data-parallel", "--grpc"),
+        "--headless",
+    )
+)
+OPTIONS = tuple(sorted(FLAGS | {f"--no-{flag[2:]}" for flag in SWITCHES - ON_ONLY} | {"--help"}))
 SHORT_FLAGS: Mapping[str, str] = {
     "-asc": "--api-server-count",
     "-q": "--quantization",

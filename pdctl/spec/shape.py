@@ -45,6 +45,9 @@ RULES = {
 }
 # What `scalar` leaves as text.
 HUGE = re.compile(rf"[-+]?[0-9]{{{LONGEST_INT - 1},}}|0x[0-9a-fA-F]{{17,}}|0o[0-7]{{19,}}")
+# `32k`, as vLLM's own flags take it.
+SHORT_NUMBER = re.compile(r"([0-9]{1,6}) ?([kKmMgG])i?[bB]?")
+THOUSANDS = {"k": 2**10, "m": 2**20, "g": 2**30}
 LIMITS = {"greater_than_equal": "at least", "less_than_equal": "at most", "greater_than": "more than"}
 # YAML 1.1 took these for true and false.
 OLD_BOOLS = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
@@ -190,6 +193,8 @@ def _wrong_kind(kind: str, node: Node, loc: Path) -> tuple[str, str | None]:
         hint = f"`{node.text}` is text in YAML 1.2; write `{OLD_BOOLS[node.text.lower()]}`"
     elif kind == "list_type":
         hint = "write each entry on a line of its own after `- `, or all in `[...]`"
+    elif wanted == "a whole number" and (short := SHORT_NUMBER.fullmatch(node.text)):
+        hint = f"write it out: {int(short[1]) * THOUSANDS[short[2].lower()]}"
     elif "number" in wanted and node.quoted:
         hint = "write it without quotes"
     return f"must be {wanted}, not {_what(node)}", hint

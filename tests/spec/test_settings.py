@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pdctl.desired.lmcache import entries
-from pdctl.knowledge.flags import FLAGS, OPTIONS, SHORT_FLAGS
+from pdctl.knowledge.flags import FLAGS, OPTIONS, SHORT_FLAGS, SWITCHES
 from pdctl.knowledge.matching import SETTINGS
 from pdctl.knowledge.memory import ALTERING
 from pdctl.spec.rules import findings
@@ -22,10 +22,16 @@ from pdctl.topology.suits import STRETCHING
 from tests.topology.specs import cluster
 
 COMPARED = [setting.flag for setting in SETTINGS if setting.flag and setting.flag != "--attention-config"]
+OURS = "zq"
 SHORT = {long: short for short, long in SHORT_FLAGS.items()}
 
 
 def spellings(flag: str, value: str) -> list[list[str]]:
+    """A switch has no value: any other than ours stands for off."""
+    if flag in SWITCHES:
+        if value != OURS:
+            return [[f"--no-{flag[2:]}"]]
+        return [[flag], [f"--{flag[2:].replace('-', '_')}"], [flag, "true"], [beginning(flag)]]
     found = [[flag, value], [f"{flag}={value}"]]
     found += [[f"--{flag[2:].replace('-', '_')}", value], [f"--{flag[2:].replace('-', '_')}={value}"]]
     if flag in SHORT:
@@ -45,7 +51,7 @@ def beginning(flag: str) -> str:
 @pytest.mark.parametrize("flag", COMPARED)
 @pytest.mark.parametrize("connector", ["lmcache", "nixl"])
 def test_each_setting_must_be_the_same_in_every_spelling(flag: str, connector: str) -> None:
-    ways = spellings(flag, "zq")
+    ways = spellings(flag, OURS)
     for ours in ways:
         assert found(ours, [], connector) == [flag]
         assert found([], ours, connector) == [flag]
@@ -155,6 +161,8 @@ def test_every_setting_and_every_flag_that_rules_read_is_a_flag_of_vllms() -> No
         (["--no-enable"], ["ARG006"]),
         (["--enforce-eager", "true"], ["ARG007"]),
         (["--no-enforce-eager=1"], ["ARG007"]),
+        (["--enforce-eager", "x"], ["ARG010"]),
+        (["--enforce-eager", "\u2014seed=1"], ["ARG010"]),
         (["--enforce-eagre"], ["ARG008"]),
         (["--middleware", "a", "--middleware", "b"], []),
         (["--seed", "1", "--seed=01"], []),

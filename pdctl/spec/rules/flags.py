@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pdctl.knowledge.flags import CHOICES, FLAGS, OPTIONS, SHORT_FLAGS, SWITCHES
+from pdctl.knowledge.flags import CHOICES, FLAGS, ON_ONLY, OPTIONS, SHORT_FLAGS, SWITCHES
 from pdctl.spec.finding import Finding, Path
 from pdctl.spec.model import Cluster
 from pdctl.spec.rules.arguments import owner
@@ -37,7 +37,8 @@ def switches_take_no_value(cluster: Cluster) -> Iterator[Finding]:
                 "ARG007",
                 (*path, "extra_args", each.at),
                 f"`{each.flag}` takes no value, and one follows; the engine refuses to start",
-                f"write `{each.flag}` alone, or `--no-{each.flag[2:]}`",
+                f"write `{each.flag}` alone"
+                + (", or leave it out" if each.flag in ON_ONLY else f", or `--no-{each.flag[2:]}`"),
             )
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from pdctl.knowledge.flags import ALIASES, FLAGS, MANY_WORDS, OPTIONS, REPEATED, SHORT_FLAGS
+from pdctl.knowledge.flags import ALIASES, FLAGS, MANY_WORDS, OPTIONS, REPEATED, SHORT_FLAGS, SWITCHES
 from pdctl.knowledge.matching import SAME_FIELD
 
 # Deeper values are compared as text: no setting of vLLM's comes near, and recursion has an end.
@@ -16,6 +16,7 @@ MOST_BRACKETS = 256
 FLAG = re.compile(r"-{1,2}[A-Za-z][A-Za-z0-9_-]*")
 WHOLE = re.compile(r"[+-]?[0-9]+(_[0-9]+)*")  # what Python's int() takes; longer ones stay text
 LONGEST_WHOLE = 20
+TRUTHS = frozenset({"true", "false", "yes", "no", "on", "off", "1", "0"})
 GLUED = ("-q", "-n", "-r")  # of one letter, so that a value may follow at once
 
 
@@ -56,7 +57,7 @@ def _walk(words: Sequence[str]) -> Iterator[tuple[Given | None, int]]:
         flag, key, fits = _named(name)
         if name[:2] in GLUED and name not in SHORT_FLAGS and not joined:
             flag, value, joined = SHORT_FLAGS[name[:2]], name[2:], " "
-        while not joined and not spaced and i < len(words) and _is_value(words[i]):
+        while not joined and not spaced and i < len(words) and _is_value(words[i], flag):
             value, i = f"{value} {words[i]}" if value else words[i], i + 1
             joined = "" if flag in MANY_WORDS else " "
         alone = not joined and not spaced and not value
@@ -109,8 +110,10 @@ def _given(flag: str, key: str, value: str, at: int, alone: bool, fits: tuple[st
     return Given(flag, key, value, at, alone, fits)
 
 
-def _is_value(word: str) -> bool:
-    return not FLAG.match(word)
+def _is_value(word: str, flag: str) -> bool:
+    """Whether it was meant as the flag's: a switch has none but what people take for one."""
+    switch = flag in SWITCHES or flag.startswith("--no-")
+    return word.lower() in TRUTHS if switch else not FLAG.match(word)
 
 
 def read_value(text: str) -> Any:
