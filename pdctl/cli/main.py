@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import signal
 import sys
 from typing import Annotated, NoReturn
 
@@ -71,6 +72,7 @@ def run() -> NoReturn:
         code = _bug(error)
     if "--timing" in sys.argv:
         _show_timing()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done and said: while Python ends it changes nothing
     sys.exit(code)
 
 

@@ -164,3 +164,20 @@ def test_a_question_that_is_not_agreed_to_ends_in_words(
     assert (process.returncode, out.strip()) == (code, "")
     assert shown == "Apply this plan?" and err.splitlines()[-1] == said
     assert "Aborted" not in err
+
+
+LATE = """\
+import atexit, os, signal, sys
+from pdctl.cli.main import run
+atexit.register(os.kill, os.getpid(), signal.SIGINT)
+sys.argv = ["pdctl", "--version"]
+run()
+"""
+
+
+def test_an_interruption_that_comes_when_all_is_done_changes_nothing() -> None:
+    """While Python ends, it would be an exit by signal, or words of Python's own."""
+    ran = subprocess.run(
+        [sys.executable, "-c", LATE], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (0, "") and ran.stdout.startswith("pdctl ")
