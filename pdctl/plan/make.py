@@ -51,7 +51,7 @@ def make_plan(
     learned = tuple(row for row in unknown if row.key.host in lost)
     drifted = (*drift(recorded, observed, pending, wanted, unproven), *learned)
     still = due(owed or {}, wanted, observed)
-    alone = _alone(topology, observed, away)
+    alone = _alone(topology, wanted, observed, away)
     told = _reboots(topology, wanted, observed, changes, contents or {}, boots or Boots(), alone)
     again = tuple(restarts(topology, wanted, observed, recorded, changes, still, told))
     # What another cluster or an administrator put there is no drift; an apply that works there records it.
@@ -88,12 +88,18 @@ def _reboots(
     return reboots(changes, wanted, observed, boots, alone, allowed=allowed, moving=moving)
 
 
-def _alone(topology: Topology, observed: State, away: Mapping[str, str]) -> dict[str, str]:
+def _alone(topology: Topology, wanted: State, observed: State, away: Mapping[str, str]) -> dict[str, str]:
     """Hosts without which a role may serve no more, as others of it are on hosts that were left out: a host
     that did not come back from its own reboot must not take the next one with it."""
     serves: dict[str, dict[str, str]] = {}  # role -> instance -> host, of those that are known to
-    for key, row in observed.items():
-        if isinstance(row, Unit) and row.active == "active" and row.role != Role.PROXY:
+    for key, row in wanted.items():
+        now = observed.get(key)  # which says nothing of roles
+        if (
+            isinstance(row, Unit)
+            and isinstance(now, Unit)
+            and now.active == "active"
+            and row.role != Role.PROXY
+        ):
             serves.setdefault(row.role, {})[row.instance] = key.host
     found: dict[str, str] = {}
     for each in topology.instances:

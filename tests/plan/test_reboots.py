@@ -62,7 +62,10 @@ serving:
 def before(topology: Topology, hosts: Iterable[str]) -> tuple[State, State]:
     """What is wanted, and hosts that run all of it on the driver of before."""
     desired = desire(topology)
-    there: dict[Key, Any] = dict(running(desired))
+    there: dict[Key, Any] = {
+        key: replace(row, role="", instance="") if isinstance(row, Unit) else row  # as hosts tell it
+        for key, row in running(desired).items()
+    }
     for key, row in desired.items():
         if isinstance(row, Package) and row.name == DRIVER and key.host in hosts:
             there[key] = replace(row, version=OLD)
