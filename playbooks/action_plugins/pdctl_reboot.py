@@ -10,6 +10,7 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 
 PAUSE_S = 2.0
+AWAY = "ssh does not answer"
 # After the boot has come to its end: udev and services may still be at loading the driver.
 GRACE_S = 20.0
 
@@ -38,7 +39,7 @@ class ActionModule(ActionBase):
         """The host's own answer once nothing is wrong with it, else why not."""
         begun = time.monotonic()
         limit = decoded(request)["reboot"]["timeout_s"]
-        settled, last = None, "ssh does not answer"
+        settled, last = None, AWAY
         while time.monotonic() - begun < limit:
             time.sleep(PAUSE_S)
             elapsed = time.monotonic() - begun
@@ -52,7 +53,10 @@ class ActionModule(ActionBase):
                     kernel=asked["kernel"],
                     seconds=elapsed,
                 )
-            except (AnsibleConnectionFailure, AnsibleError) as error:
+            except AnsibleConnectionFailure:
+                last = AWAY
+                continue
+            except AnsibleError as error:
                 last = first_line(str(error)) or last
                 continue
             if answer.get("failed") or "boot" not in answer:
