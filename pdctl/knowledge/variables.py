@@ -51,6 +51,8 @@ OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 UCX_TLS = "UCX_TLS"
 # UCX 1.19 FAQ: an explicit list must hold a CUDA transport, or GPU memory is not recognised.
 UCX_CUDA = ("cuda", "cuda_copy", "cuda_ipc", "gdr_copy")
+# The one that tells GPU memory from the host's, and the name for all of them (UCX 1.19, uct/cuda/cuda_copy).
+UCX_GPU_MEMORY = ("cuda", "cuda_copy")
 UCX_EVERYTHING = ("all",)
 # Of engines on one host: NVLink carries their KV (LMCache examples/disagg_prefill).
 UCX_ONE_HOST = "cuda_ipc,cuda_copy,tcp"

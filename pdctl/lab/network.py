@@ -43,10 +43,15 @@ def wire(paths: LabPaths, hosts: Sequence[Host]) -> None:
 
 
 def plug(paths: LabPaths, hosts: Sequence[Host], state: Literal["up", "down"]) -> None:
-    """Set the cables of `hosts` up or down."""
+    """Set the cables of `hosts` up or down.
+
+    Once they are up, nobody's search for their addresses that began before may end a new connection.
+    """
     if not is_mounted(paths.lab_netns):
         raise LabError(f"the lab in {paths.directory} is not up", hint="pdctl lab up")
     _ip(paths.lab_netns, "".join(f"link set {cable(host)} {state}\n" for host in hosts))
+    if state == "up":
+        _ip(paths.lab_netns, f"neigh flush dev {BRIDGE}\n")
 
 
 def plugged(paths: LabPaths) -> dict[str, bool]:

@@ -89,6 +89,7 @@ def _address(value: str) -> str:
         ip = ipaddress.ip_address(value)
     except ValueError:
         return _dns_name(value)
+    ip = getattr(ip, "ipv4_mapped", None) or ip  # ::ffff:0.0.0.0 is 0.0.0.0
     if ip.is_unspecified or ip.is_multicast or value == "255.255.255.255":
         raise ValueError("is no address of one host: write the address that others reach it at")
     return value

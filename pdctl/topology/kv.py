@@ -69,13 +69,14 @@ def _slots(
         return default
     path = ("serving", "lmcache", name)
     if given % one:
-        low, high = given // one, given // one + 1
+        near = [count for count in (given // one, given // one + 1) if count]
+        offers = [f"{count * one} ({count} chunk{'s'[: count != 1]})" for count in near]
         errors.append(
             Finding(
                 "KV001",
                 path,
                 f"{given} bytes is {given / one:.2f} KV chunks of {one} bytes; LMCache needs a whole number",
-                f"use {low * one} ({low} chunks) or {high * one} ({high} chunks), or leave it out",
+                f"use {' or '.join(offers)}, or leave it out",
             )
         )
     elif given // one < prompt:

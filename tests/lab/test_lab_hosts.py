@@ -105,8 +105,20 @@ def test_a_cut_host_stops_answering_in_time_and_comes_back(lab: Lab) -> None:
     done = ssh(lab, "h2", "true")
     assert done.returncode == 255 and time.monotonic() - began < 10, done.stderr
     assert ssh(lab, "h1", "true").returncode == 0
+    subprocess.run(lab.inside_argv(["ip", "neigh", "flush", "dev", "br0"]), check=True)
+    until(lambda: ssh(lab, "h2", "true").returncode == 255 and lost(lab, "h2"), 30)
     lab.uncut("h2")
+    # Whoever joins a search that began while the cable was cut is told that there is no route to the host.
+    assert not lost(lab, "h2")
     until(lambda: ssh(lab, "h2", "true").returncode == 0)
+
+
+def lost(lab: Lab, name: str) -> bool:
+    """Whether the lab has looked for the host's address in vain."""
+    words = lab.inside_argv(["ip", "neigh", "show", "nud", "failed"])
+    shown = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    (address,) = (host.address for host in lab.status().hosts if host.name == name)
+    return f"{address} " in shown
 
 
 def test_a_session_on_a_host_whose_cable_is_cut_ends_instead_of_hanging(lab: Lab) -> None:

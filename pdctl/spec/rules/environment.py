@@ -13,6 +13,7 @@ from pdctl.knowledge.variables import (
     RESERVED_PREFIXES,
     UCX_CUDA,
     UCX_EVERYTHING,
+    UCX_GPU_MEMORY,
     UCX_NET_DEVICES,
     UCX_NETWORK,
     UCX_TLS,
@@ -88,14 +89,21 @@ def ucx_sees_gpu_memory(cluster: Cluster) -> Iterator[Finding]:
     if not _moves_gpu_memory(cluster):
         return
     for path, pool in pools(cluster):
-        names = _transports(pool.env.get(UCX_TLS, ""))
-        if names and not names & {*UCX_CUDA, *UCX_EVERYTHING}:
-            yield Finding(
-                "ENV005",
-                (*path, "env", UCX_TLS),
-                f"{shown(pool.env[UCX_TLS])} names no CUDA transport, so UCX does not recognise GPU memory",
-                f"add `cuda_copy` and `cuda_ipc`, or remove `{UCX_TLS}`",
-            )
+        text = pool.env.get(UCX_TLS, "")
+        names = {name.split(":")[0] for name in text.removeprefix("^").split(",") if name}
+        without = text.startswith("^")
+        if without and names & {*UCX_GPU_MEMORY, *UCX_EVERYTHING}:
+            what, mend = "excludes CUDA transports", f"exclude something else, or remove `{UCX_TLS}`"
+        elif names and not without and not names & {*UCX_CUDA, *UCX_EVERYTHING}:
+            what, mend = "names no CUDA transport", f"add `cuda_copy` and `cuda_ipc`, or remove `{UCX_TLS}`"
+        else:
+            continue
+        yield Finding(
+            "ENV005",
+            (*path, "env", UCX_TLS),
+            f"{shown(text)} {what}, so UCX does not recognise GPU memory",
+            mend,
+        )
 
 
 def both_sides_have_a_network(cluster: Cluster) -> Iterator[Finding]:
@@ -144,11 +152,6 @@ def reserved(name: str) -> str | None:
 def _moves_gpu_memory(cluster: Cluster) -> bool:
     engine = cluster.engine
     return engine.kind == "vllm" and engine.device == "cuda" and cluster.serving.mode == "disaggregated"
-
-
-def _transports(text: str) -> set[str]:
-    """An explicit list; empty when there is none, or when it only excludes some."""
-    return set() if text.startswith("^") else {name.split(":")[0] for name in text.split(",") if name}
 
 
 def _families(text: str) -> frozenset[str]:
