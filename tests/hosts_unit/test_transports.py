@@ -56,7 +56,6 @@ def test_a_ucx_without_cuda_lacks_each_name_that_is_asked_for() -> None:
     ("tls", "missing"),
     [
         ("^cuda_ipc", "cuda_ipc"),
-        ("^cuda", "cuda_ipc"),
         ("^tcp", ""),
         ("all", ""),
         ("cuda,tcp", ""),
@@ -107,5 +106,6 @@ def test_engines_are_asked_about_as_their_user_with_their_variables() -> None:
 
 def test_what_is_left_and_what_lacks() -> None:
     assert chosen("rc,cuda", WHOLE) == {"rc_mlx5", "cuda_copy", "cuda_ipc"}
+    assert not chosen("^cuda", WHOLE) & {"cuda_copy", "cuda_ipc"}
     assert chosen("", PLAIN) == set(PLAIN) and chosen("^sm,tcp", PLAIN) == {"self"}
     assert lacking("\\\\rc_verbs,tcp,sm", WHOLE) == ["\\\\rc_verbs"]
