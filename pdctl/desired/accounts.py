@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pdctl.desired.layout import SERVICE_USER
-from pdctl.desired.render import render
+from pdctl.desired.render import rendered
 from pdctl.knowledge.needs import GPU_ENGINE_LIMITS, PAM_ITEMS
 from pdctl.state import File
-from pdctl.state.digest import content_digest
 from pdctl.topology.model import Topology
 from pdctl.topology.placement import uses_gpus
 
@@ -18,5 +17,5 @@ def limits(topology: Topology) -> list[File]:
     if not uses_gpus(topology.spec):
         return []
     rows = [(PAM_ITEMS[name], value) for name, value in GPU_ENGINE_LIMITS]
-    content = render("limits.j2", cluster=topology.cluster, user=SERVICE_USER, rows=rows)
-    return [File(LIMITS.format(topology.cluster), content_digest(content), content=content)]
+    path = LIMITS.format(topology.cluster)
+    return [rendered(path, "limits.j2", cluster=topology.cluster, user=SERVICE_USER, rows=rows)]

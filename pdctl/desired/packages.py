@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Iterator
 
-from pdctl.desired.render import render
+from pdctl.desired.render import rendered
 from pdctl.knowledge.drivers import (
     FAMILY,
     HEADERS,
@@ -23,7 +23,6 @@ from pdctl.knowledge.gpus import GPUS
 from pdctl.knowledge.reboots import KERNEL, upstream
 from pdctl.spec.model import Host
 from pdctl.state import File, Package, Resource
-from pdctl.state.digest import content_digest
 from pdctl.topology.model import Topology
 from pdctl.topology.placement import uses_gpus
 
@@ -77,7 +76,7 @@ def _guards(cluster: str, held: tuple[Package, ...]) -> tuple[File, ...]:
 
 
 def _kept(cluster: str, held: tuple[Package, ...], driver: Package | None) -> Iterator[File]:
-    yield _file(
+    yield rendered(
         PREFERENCES.format(cluster),
         "apt-preferences.j2",
         cluster=cluster,
@@ -86,14 +85,14 @@ def _kept(cluster: str, held: tuple[Package, ...], driver: Package | None) -> It
         upstream=upstream(driver.version or "") if driver else "",
         rivals=rivals(driver.version or "") if driver else (),
     )
-    yield _file(
+    yield rendered(
         UNATTENDED.format(cluster),
         "unattended-upgrades.j2",
         cluster=cluster,
         patterns=_patterns(held, driver),
     )
     if driver:
-        yield _file(NOUVEAU.format(cluster), "nouveau.j2", cluster=cluster)
+        yield rendered(NOUVEAU.format(cluster), "nouveau.j2", cluster=cluster)
 
 
 def _patterns(held: tuple[Package, ...], driver: Package | None) -> list[str]:
@@ -105,8 +104,3 @@ def _patterns(held: tuple[Package, ...], driver: Package | None) -> list[str]:
     alone = [name for name in alone if not name.startswith(KERNELS)] if KERNELS[0] in family else alone
     escaped = [re.sub(r"([.+])", r"[\1]", name) for name in alone]
     return [f"^{one}" for one in family] + [f"^{name}$" for name in escaped]
-
-
-def _file(path: str, template: str, **values: object) -> File:
-    content = render(template, **values)
-    return File(path, content_digest(content), content=content)

@@ -12,6 +12,8 @@ from typing import Any
 import jinja2
 
 from pdctl.assets import assets
+from pdctl.state import File
+from pdctl.state.digest import content_digest
 
 # What a backslash must precede inside double quotes: in a unit (systemd.syntax(7)), in an EnvironmentFile
 # (systemd.exec(5)).
@@ -24,6 +26,12 @@ PLAIN_WORD = re.compile(r"[A-Za-z0-9_@+=:,./-]+")
 def render(template: str, **values: Any) -> bytes:
     """The bytes of `templates/<template>`; a missing value is an error, not an empty string."""
     return _environment().get_template(template).render(**values).encode()
+
+
+def rendered(path: str, template: str, **values: Any) -> File:
+    """That as a file of the host's own, which everybody may read."""
+    content = render(template, **values)
+    return File(path, content_digest(content), content=content)
 
 
 def systemd_command(words: Iterable[str]) -> str:

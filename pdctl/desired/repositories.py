@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pdctl.desired.render import render
+from pdctl.desired.render import rendered
 from pdctl.spec.model import Host
 from pdctl.state import File
-from pdctl.state.digest import content_digest
 from pdctl.topology.model import Topology
 
 FOLDER = "/etc/apt/sources.list.d/"
@@ -19,7 +18,8 @@ def repositories(topology: Topology, host: Host) -> Iterator[File]:
     for each in topology.spec.apt.repositories:
         if each.os and topology.hosts[host.name].os not in each.os:
             continue
-        content = render(
+        yield rendered(
+            SOURCES.format(topology.cluster, each.name),
             "apt-source.j2",
             cluster=topology.cluster,
             uri=each.uri,
@@ -27,5 +27,3 @@ def repositories(topology: Topology, host: Host) -> Iterator[File]:
             components=each.components,
             key=each.key.splitlines(),
         )
-        path = SOURCES.format(topology.cluster, each.name)
-        yield File(path, content_digest(content), content=content)

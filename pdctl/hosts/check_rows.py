@@ -15,6 +15,7 @@ from pdctl.hosts.transports import ucx_found
 from pdctl.knowledge.adoption import NVIDIA_NAMES
 from pdctl.knowledge.gpus import GPUS
 from pdctl.knowledge.needs import GIB, PEERMEM
+from pdctl.knowledge.ports import ranges
 from pdctl.knowledge.systems import system_name
 from pdctl.state import Package, Resource, Venv, key_of
 
@@ -241,13 +242,7 @@ def _clock(view: View) -> str:
 
 def _ranges(numbers: Iterable[int]) -> str:
     """`0-3, 6` of 0, 1, 2, 3, 6."""
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and runs[-1][-1] == number - 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs) or "none"
+    return ranges(numbers).replace(",", ", ") or "none"
 
 
 def _rules(*numbers: int) -> frozenset[str]:

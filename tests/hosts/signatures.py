@@ -29,6 +29,11 @@ def make_keys(home: Path, public: Path) -> None:
         (public / name).write_bytes(_gpg(home, "--export", owner))
 
 
+def public_key(home: Path, owner: str) -> str:
+    """As text."""
+    return _gpg(home, "--export", "--armor", owner).decode()
+
+
 def sign(folder: Path, home: Path, owner: str) -> None:
     when = ["--faked-system-time", LONG_AGO] if owner == OLD else []
     signed = _gpg(home, *when, "--local-user", owner, "--clearsign", "--output", "-", str(folder / "Release"))

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pdctl.lab import Bind, Lab
 from tests.hosts.line import Line
+from tests.hosts.signatures import NEW, end_agent, make_keys, public_key, release, sign
 from tests.hosts.stacked import INITRAMFS, LAYERS, SPEC, diff, held, versions
 from tests.hosts.vendors import DRIVER, NEWER, PARTS, PINNED, vendor_repository
 
@@ -36,7 +34,12 @@ FILES = "find /etc/apt /etc/modprobe.d /etc/security /etc/pdctl /var/lib/pdctl -
 def line(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Line]:
     suite, system = SYSTEMS[request.param]
     repository = vendor_repository(tmp_path_factory.mktemp("vendors"))
-    key = signed(repository, tmp_path_factory.mktemp("gpg"))
+    home = tmp_path_factory.mktemp("gpg") / "home"
+    make_keys(home, repository)
+    release(repository, "Vendor", "vendor")
+    sign(repository, home, NEW)
+    key = public_key(home, NEW)
+    end_agent(home)
     with Lab(tmp_path_factory.mktemp("a lab"), report=print) as lab:
         lab.build(suite, request.param)
         lab.up(1, "h", [Bind(str(repository), "/srv/vendors")])
@@ -68,19 +71,3 @@ def test_the_stack_is_installed_kept_upgraded_and_taken_away(line: Line) -> None
     assert {DRIVER, *PARTS} <= held(line) and diff(line)["empty"]
     line.pdctl("destroy", "--yes").must()
     assert [line.inside(PACKAGES), line.inside(FILES), line.inside("getent passwd")] == before
-
-
-def signed(folder: Path, home: Path) -> str:
-    """Sign the repository with a key made for it; its public part as text."""
-    home.chmod(0o700)
-    packages = (folder / "Packages").read_bytes()
-    digest = hashlib.sha256(packages).hexdigest()
-    release = f"Date: Mon, 01 Jan 2024 00:00:00 UTC\nSHA256:\n {digest} {len(packages)} Packages\n"
-    gpg = ["gpg", "--homedir", str(home), "--batch", "--quiet", "--passphrase", ""]
-
-    def said(*words: str, given: str = "") -> str:
-        return subprocess.run([*gpg, *words], input=given, check=True, capture_output=True, text=True).stdout
-
-    said("--quick-generate-key", "Vendor <vendor@example.org>", "ed25519", "sign", "never")
-    (folder / "InRelease").write_text(said("--clearsign", given=release))
-    return said("--export", "--armor")
